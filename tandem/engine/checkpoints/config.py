@@ -1,0 +1,34 @@
+"""The one typed record of a model's sizes (ENG-001); no other module reads a raw config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["ModelConfig"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelConfig:
+    """Sizes and constants of a decoder. Field names follow Hugging Face's `config.json`."""
+
+    architecture: str
+    """Registry key, such as `llama`."""
+    name: str
+    """The checkpoint's own name, for `base_model`."""
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    max_position_embeddings: int
+    rms_norm_eps: float
+    rope_theta: float
+    rope_scaling: Mapping[str, object] = field(default_factory=dict)
+    tie_word_embeddings: bool = False
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    end_ids: frozenset[int] = frozenset()
+    """End ids that config and generation config name; the tokenizer may add more."""

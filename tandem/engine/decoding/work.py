@@ -1,0 +1,80 @@
+"""The pieces of work a `Generation` asks for, what comes back, and the one function that performs them on an engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from tandem.engine.verbs import Accepted, Engine, Prefilled, RowsT, SamplingRules, SeqT
+
+__all__ = ["Answer", "Ask", "Ended", "Force", "Forced", "Prefill", "Result", "Round", "Work", "perform"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """Read the prompt up to row `upto`: one chunk of the grid."""
+
+    upto: int
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Draft, verify, accept; commit at most `limit` tokens."""
+
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Force:
+    """Forward these ids as if the model had written them; `visible` ones are read as output."""
+
+    ids: tuple[int, ...]
+    visible: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask a hidden question in place; leaves no trace in the sequence."""
+
+    ids: tuple[int, ...]
+    options: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """No work is left; the last deltas hold the `Finish`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """The ids of a `Force` stand in the sequence."""
+
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Probabilities of the options of an `Ask`, in their order."""
+
+    probabilities: tuple[float, ...]
+
+
+Work: TypeAlias = Prefill | Round | Force | Ask
+Result: TypeAlias = Prefilled | Accepted | Forced | Answer
+
+
+def perform(engine: Engine[SeqT, RowsT], seq: SeqT, work: Work, rules: SamplingRules) -> Result:
+    """Do one piece of work on one sequence; what a slot, a test and an offline tool run on the engine thread."""
+    match work:
+        case Prefill(upto):
+            return engine.prefill(seq, upto)
+        case Round(limit):
+            [rows] = engine.verify([(seq, engine.draft(seq, limit))])
+            return engine.accept(seq, rows, rules)
+        case Force(ids):
+            engine.force(seq, ids)
+            return Forced(ids)
+        case Ask(ids, options):
+            return Answer(engine.ask(seq, ids, options))
+        case _:
+            assert_never(work)

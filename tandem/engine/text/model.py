@@ -1,0 +1,53 @@
+"""What stands between text and token ids: the Protocol that checkpoints' tokenizers and the fake's implement."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tandem.engine.text.prompt import Prompt
+
+__all__ = ["Conversation", "TextModel"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """A chat as the client sent it, validated but not rearranged.
+
+    A message is a dict with `role` (`system`, `user`, `assistant`, `tool`), `content` (str) and, where the client sent
+    them, `reasoning_content` (str), `tool_calls` (OpenAI form, `arguments` a JSON string), `tool_call_id`, `name`.
+    `today` is the date that `strftime_now` gives in the template (ENG-180).
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+    tools: Sequence[Mapping[str, Any]] = ()
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    today: datetime.date | None = None
+
+
+class TextModel(Protocol):
+    """Tokenizer and chat template of one model. Thread-safe: rendering runs in worker threads (SCH-113)."""
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    @property
+    def end_ids(self) -> frozenset[int]:
+        """Ids that end a generation and are never delivered as text (ENG-092)."""
+
+    def is_token(self, token: int) -> bool:
+        """Whether the id is in the vocabulary."""
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of `text` as plain text: no special token ever comes of it (ENG-178)."""
+
+    def piece(self, token: int) -> bytes:
+        """The bytes a token stands for; empty for a special token that is not delivered (ENG-092)."""
+
+    def name(self, token: int) -> str:
+        """How a token is shown in log-probabilities: its text, special tokens by their own name."""
+
+    def render(self, conversation: Conversation) -> Prompt:
+        """The prompt of a new assistant turn. Raises `BadInput` naming the field at fault (API-025)."""

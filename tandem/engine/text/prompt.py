@@ -1,0 +1,65 @@
+"""A prompt: token ids and the spans that say where each of them comes from (ENG-181)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Prompt", "Span", "SpanKind"]
+
+SpanKind = Literal["client", "note", "closed_think", "replayed", "question"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Tokens start…end (end excluded) of one origin. A token of any kind but `client` is hidden."""
+
+    kind: SpanKind
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """`ids` and the spans that cover every one of them exactly once, in order.
+
+    `insertion` is the index at which the plan may still put notes when the prompt is finished at the grant.
+    """
+
+    ids: tuple[int, ...]
+    spans: tuple[Span, ...]
+    insertion: int
+
+    def __post_init__(self) -> None:
+        at = 0
+        for span in self.spans:
+            if span.start != at or span.end <= span.start:
+                raise ValueError(f"spans must cover the prompt without gap or overlap: {span} at {at}")
+            at = span.end
+        if at != len(self.ids):
+            raise ValueError(f"spans cover {at} of {len(self.ids)} tokens")
+
+    @classmethod
+    def of_client(cls, ids: Sequence[int]) -> Prompt:
+        """A prompt that the client alone has written."""
+        spans = (Span("client", 0, len(ids)),) if ids else ()
+        return cls(tuple(ids), spans, len(ids))
+
+    @property
+    def client_tokens(self) -> int:
+        """Tokens in `client` spans: `prompt_tokens` of the usage (API-155)."""
+        return sum(span.end - span.start for span in self.spans if span.kind == "client")
+
+    @property
+    def hidden_tokens(self) -> int:
+        """Tokens the model reads that the client did not send (API-156)."""
+        return len(self.ids) - self.client_tokens
+
+    def client_tokens_before(self, position: int) -> int:
+        """Client tokens among the first `position`: cached rows as the client counts them (API-157)."""
+        return sum(
+            min(span.end, position) - span.start
+            for span in self.spans
+            if span.kind == "client" and span.start < position
+        )

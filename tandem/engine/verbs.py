@@ -1,0 +1,171 @@
+"""The verbs of an engine: one synchronous Protocol that the real engines and the fake one implement (ENG-182).
+
+A verb blocks, takes no callback and no cancel flag, and runs on the one engine thread. The moment between two verbs
+is the safe point: there a sequence's state is whole. An engine works on *sequences*; a sequence owns its KV rows and
+its recurrent state and is opaque to everybody but its engine.
+
+Life of a sequence: `open` it with a prompt, `prefill` it to the prompt's end, then rounds of `draft`, `verify`,
+`accept`, with `force` and `ask` between them where wanted, then `close`. After the last `prefill` and after a `force`
+the row of the newest token is kept, so the next round needs no forward of its own: the prefill gives the first token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from tandem.engine.text.model import TextModel
+    from tandem.engine.text.prompt import Prompt
+
+__all__ = [
+    "EMPTY_TREE",
+    "Accepted",
+    "Engine",
+    "Mask",
+    "ModelCard",
+    "Prefilled",
+    "SamplingRules",
+    "TokenLogprob",
+    "Tree",
+]
+
+SeqT = TypeVar("SeqT")
+RowsT = TypeVar("RowsT")
+
+
+class Mask(Protocol):
+    """A constraint on the output (ENG-084). `path` is what a draft tree adds to the committed output."""
+
+    def allows(self, path: Sequence[int], token: int) -> bool:
+        """Whether `token` may come after the committed output and `path`."""
+
+    def bits(self, path: Sequence[int]) -> bytes | None:
+        """One bit a token, lowest id in the lowest bit of the first byte; None when every token is allowed."""
+
+    def commit(self, ids: Sequence[int]) -> None:
+        """The output has grown by `ids`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingRules:
+    """Everything that turns a row of logits into a token, in the order of ENG-075; the defaults are greedy."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    no_repeat_ngram: int = 0
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    mask: Mask | None = None
+    seed: int | None = None
+    choice: int = 0
+    """Index of the choice: mixed into the seed (ENG-083); choice 0 draws as a single answer would."""
+    logprobs: int | None = None
+    """None: no log-probabilities. n: those of each accepted token and of the n best of its row."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """Natural-log probability of an accepted token, and `top`: (id, log-probability) of the best, best first."""
+
+    token: int
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Drafted tokens, depth first, parents before children; parent -1 is the sequence's newest token (ENG-055)."""
+
+    tokens: tuple[int, ...] = ()
+    parents: tuple[int, ...] = ()
+
+
+EMPTY_TREE = Tree()
+
+
+@dataclass(frozen=True, slots=True)
+class Prefilled:
+    """How far a prefill has read: `done` of `total` prompt rows, `resumed` of them found in a cache."""
+
+    done: int
+    total: int
+    resumed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The tokens one round committed (at least one), in order, and how many drafted ones were among the proposals."""
+
+    ids: tuple[int, ...]
+    logprobs: tuple[TokenLogprob, ...] = ()
+    drafted: int = 0
+    draft_accepted: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCard:
+    """What the service may know of the model it serves."""
+
+    name: str
+    """The checkpoint's own name, `base_model` on the wire."""
+    architecture: str
+    max_len: int
+    """The served window in tokens (ENG-015)."""
+    vocab_size: int
+    anchor_grid: int
+    """Absolute multiples at which a prefill is cut (ENG-035)."""
+    weights: Mapping[str, object] = field(default_factory=dict)
+    """The load report that /health serves as `weights` (ENG-031)."""
+
+
+class Engine(Protocol[SeqT, RowsT]):
+    """One model on one device. All verbs raise `EngineError` for a fault that ends the sequence's request only."""
+
+    @property
+    def card(self) -> ModelCard: ...
+
+    @property
+    def text(self) -> TextModel:
+        """Tokenizer and chat template; unlike the verbs it may be used from any thread."""
+
+    def open(self, prompt: Prompt) -> SeqT:
+        """A new sequence that will read `prompt`; nothing is forwarded yet."""
+
+    def close(self, seq: SeqT) -> None:
+        """Free what the sequence holds; closing twice is harmless."""
+
+    def prefill(self, seq: SeqT, upto: int) -> Prefilled:
+        """Read the prompt up to row `upto`, at most one grid chunk a call (ENG-036)."""
+
+    def draft(self, seq: SeqT, limit: int) -> Tree:
+        """Propose continuations such that a round commits at most `limit` tokens; may be empty."""
+
+    def verify(self, pairs: Sequence[tuple[SeqT, Tree]]) -> list[RowsT]:
+        """One pass over each sequence's newest token and its tree; rows of logits, one entry a pair."""
+
+    def accept(self, seq: SeqT, rows: RowsT, rules: SamplingRules) -> Accepted:
+        """Walk the rows by `rules`, commit the path; at least one token (ENG-059)."""
+
+    def force(self, seq: SeqT, ids: Sequence[int]) -> None:
+        """Forward `ids` after the current end, unsampled (ENG-040)."""
+
+    def ask(self, seq: SeqT, ids: Sequence[int], options: Sequence[int]) -> tuple[float, ...]:
+        """Softmax over `options` after the hidden question `ids`; the sequence stays bit for bit as it was (ENG-041)."""
+
+    def snapshot(self, seq: SeqT) -> object:
+        """A copy of what `restore` needs to bring the sequence back to this point."""
+
+    def restore(self, seq: SeqT, snapshot: object) -> None:
+        """Put the sequence back to `snapshot`, which stays usable."""
+
+    def cost(self) -> Mapping[str, int]:
+        """Bytes per token and per snapshot (ENG-133)."""
+
+    def state(self) -> Mapping[str, int]:
+        """Plain counters for /health (ENG-174)."""
