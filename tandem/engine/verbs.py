@@ -156,7 +156,7 @@ class Engine(Protocol[SeqT, RowsT]):
         """Forward `ids` after the current end, unsampled (ENG-040)."""
 
     def ask(self, seq: SeqT, ids: Sequence[int], options: Sequence[int]) -> tuple[float, ...]:
-        """Softmax over `options` after the hidden question `ids`; the sequence stays bit for bit as it was (ENG-041)."""
+        """Softmax over `options` after the hidden question `ids`; the sequence stays bit for bit the same (ENG-041)."""
 
     def snapshot(self, seq: SeqT) -> object:
         """A copy of what `restore` needs to bring the sequence back to this point."""
