@@ -12,7 +12,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from weakref import WeakSet
 
 import trio
 
@@ -64,12 +65,22 @@ class Reply(Generic[T]):
         self._send.close()
 
     async def wait(self) -> T:
-        """The answer. Cancelled or not, nothing of the question is left behind."""
-        with self._receive:
-            try:
-                return await self._receive.receive()
-            except trio.EndOfChannel:
-                raise ActorGone("the actor ended before it answered") from None
+        """The answer. May be waited for again after a timeout of the caller's own; end with `close`."""
+        try:
+            return await self._receive.receive()
+        except trio.EndOfChannel:
+            raise ActorGone("the actor ended before it answered") from None
+
+    def take_nowait(self) -> T | None:
+        """The answer, where it has already come."""
+        try:
+            return self._receive.receive_nowait()
+        except (trio.WouldBlock, trio.EndOfChannel):
+            return None
+
+    def close(self) -> None:
+        """The asker's end: whoever answers now learns that nobody listens."""
+        self._receive.close()
 
 
 class Ref(Generic[M]):
@@ -94,6 +105,7 @@ class Ref(Generic[M]):
 
     async def tell(self, message: M) -> None:
         """Send; waits for room. Raises `ActorGone` when the actor has ended."""
+        self._inbox.note(message)
         try:
             await self._send.send(message)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -101,6 +113,7 @@ class Ref(Generic[M]):
 
     def offer(self, message: M) -> bool:
         """Send or drop and count: for what must never delay a token."""
+        self._inbox.note(message)
         try:
             self._send.send_nowait(message)
         except (trio.WouldBlock, trio.BrokenResourceError, trio.ClosedResourceError):
@@ -111,19 +124,33 @@ class Ref(Generic[M]):
     async def ask(self, question: Callable[[Reply[T]], M]) -> T:
         """Send `question(reply)` and wait for the answer, under the caller's own cancel scope."""
         reply = Reply[T]()
-        await self.tell(question(reply))
-        return await reply.wait()
+        try:
+            await self.tell(question(reply))
+            return await reply.wait()
+        finally:
+            reply.close()
 
     def __repr__(self) -> str:
         return f"<Ref {self.name}: {self.depth} waiting, {self.handled} handled, {self.dropped} dropped>"
 
 
 class Inbox(Generic[M]):
-    """The receiving side: iterate it in `run()`, or take what is there with `receive_nowait`."""
+    """The receiving side: iterate it in `run()`, or take what is there with `receive_nowait`.
+
+    A message that wants an answer carries it as `reply`: whoever still waits for one when the inbox is closed gets
+    `ActorGone`, be the question unread, in hand or put by.
+    """
 
     def __init__(self, receive: trio.MemoryReceiveChannel[M]) -> None:
         self._receive = receive
+        self._asked: WeakSet[Reply[Any]] = WeakSet()
         self.handled = 0
+
+    def note(self, message: M) -> None:
+        """Called before `message` is sent."""
+        reply = getattr(message, "reply", None)
+        if isinstance(reply, Reply):
+            self._asked.add(reply)
 
     @property
     def depth(self) -> int:
@@ -144,7 +171,7 @@ class Inbox(Generic[M]):
         """The next message, or None."""
         try:
             message = self._receive.receive_nowait()
-        except trio.WouldBlock:
+        except (trio.WouldBlock, trio.EndOfChannel):
             return None
         self.handled += 1
         return message
@@ -154,6 +181,8 @@ class Inbox(Generic[M]):
 
     def __exit__(self, *_: object) -> None:
         self._receive.close()
+        for reply in self._asked:
+            reply.drop()
 
 
 def open_mailbox(name: str, size: int) -> tuple[Ref[M], Inbox[M]]:
@@ -180,7 +209,7 @@ class Actor(Generic[M]):
         raise NotImplementedError
 
 
-async def supervise(
+async def supervise(  # noqa: ASYNC128  the actor's own `run` says that it has started
     actor: Actor[M],
     on_defect: Callable[[str, Exception], None],
     *,
@@ -188,21 +217,37 @@ async def supervise(
 ) -> None:
     """Run an actor as SCH-006 says: a defect of an essential one is handed to `on_defect` and ends it; an own-work
     actor is started again, three times in ten minutes at most, and then stays off, which `on_defect` is told too."""
-    starts: deque[float] = deque()
-    while True:
-        starts.append(trio.current_time())
-        try:
-            await actor.run(task_status=task_status)
-        except Exception as defect:
-            log.exception("[actor] %s failed", actor.ref.name)
-            while starts and starts[0] < trio.current_time() - RESTART_WINDOW_S:
-                starts.popleft()
-            if actor.essential or len(starts) > RESTARTS:
-                on_defect(actor.ref.name, defect)
+    restarts: deque[float] = deque()
+    once = _StartedOnce(task_status)
+    with actor.inbox:  # closed when the actor has ended for good, and not before a restart
+        while True:
+            try:
+                await actor.run(task_status=once)
+            except Exception as defect:
+                log.exception("[actor] %s failed", actor.ref.name)
+                now = trio.current_time()
+                while restarts and restarts[0] < now - RESTART_WINDOW_S:
+                    restarts.popleft()
+                if actor.essential or len(restarts) == RESTARTS:
+                    on_defect(actor.ref.name, defect)
+                    if not actor.essential:
+                        once.started()  # the service comes up without it
+                    return
+                restarts.append(now)
+            else:
                 return
-        else:
-            return
-        task_status = trio.TASK_STATUS_IGNORED
+
+
+class _StartedOnce(trio.TaskStatus[None]):
+    """Passes the first `started` on: a restarted actor says it again, and its starter has long gone on."""
+
+    def __init__(self, status: trio.TaskStatus[None]) -> None:
+        self._status: trio.TaskStatus[None] | None = status
+
+    def started(self, value: None = None) -> None:
+        status, self._status = self._status, None
+        if status is not None:
+            status.started()
 
 
 class WallClock(Protocol):

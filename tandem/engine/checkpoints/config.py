@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["ModelConfig"]
+__all__ = ["ModelConfig", "SamplingCard"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,3 +32,12 @@ class ModelConfig:
     mlp_bias: bool = False
     end_ids: frozenset[int] = frozenset()
     """End ids that config and generation config name; the tokenizer may add more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingCard:
+    """The sampling that the checkpoint's authors recommend (ENG-014); None where they name none."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None

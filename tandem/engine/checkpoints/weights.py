@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
-__all__ = ["Weights"]
+from tandem.engine.errors import CheckpointError
+
+__all__ = ["Stored", "StoredWeights", "Weights", "require_shape"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """How a tensor lies on disk: its name there, its file, element or block type, shape and size in bytes."""
+
+    name: str
+    file: str
+    format: str
+    shape: tuple[int, ...]
+    nbytes: int
+
+
+def require_shape(stored: Stored, shape: tuple[int, ...]) -> None:
+    """`CheckpointError` where the tensor has another shape than `shape`."""
+    if stored.shape != shape:
+        raise CheckpointError(
+            f"{stored.file}: tensor {stored.name} has shape {list(stored.shape)}, the config asks for {list(shape)}"
+        )
 
 
 class Weights(Protocol):
@@ -20,3 +42,10 @@ class Weights(Protocol):
 
     def tensor(self, name: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
         """The tensor on the CPU as `dtype`. `CheckpointError` names a missing or misshapen one (ENG-020)."""
+
+
+class StoredWeights(Weights, Protocol):
+    """Weights of a checkpoint on disk."""
+
+    def stored(self) -> Mapping[str, Stored]:
+        """How each tensor lies on disk, by canonical name; for the load report (ENG-031)."""

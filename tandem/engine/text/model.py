@@ -51,3 +51,6 @@ class TextModel(Protocol):
 
     def render(self, conversation: Conversation) -> Prompt:
         """The prompt of a new assistant turn. Raises `BadInput` naming the field at fault (API-025)."""
+
+    def read(self, prompt: str | Sequence[int]) -> Prompt:
+        """The prompt of a text completion: text or ids as sent, no template (API-047)."""

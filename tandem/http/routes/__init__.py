@@ -1,0 +1,3 @@
+"""The routes, one blueprint a file."""
+
+__all__: list[str] = []

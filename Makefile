@@ -1,0 +1,60 @@
+# Everything runs in a virtual environment that is made when it is missing or older than its two inputs.
+# ARGS goes to the command: make serve ARGS='--port 9000', make test ARGS='-k queue -x'.
+
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt
+FLAKE8_ASYNC := --startable-in-context-manager=run,serve,supervise \
+	--enable=ASYNC1,ASYNC2,ASYNC4,ASYNC900 --disable=ASYNC124
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup serve test test-full check format coverage-spec docs clean
+
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+setup: $(STAMP) ## Make the virtual environment.
+
+# torch first: a CPU build that is there already is then not replaced by what another package asks for.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Tandem needs Python 3.11 or later: make PYTHON=python3.11 …")'
+	@echo "Installing Tandem into $(VENV); the first time takes some minutes." >&2
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) torch==2.13.0
+	@$(PIP) -e '.[dev]'
+	@touch $@
+
+serve: $(STAMP) ## Serve the embedded model, fetched first where it is missing, on 127.0.0.1:8000.
+	@$(BIN)/tandem serve --usage-ledger usage/ledger.sqlite3 $(ARGS)
+
+test: $(STAMP) ## Run the tests that need neither long nor a GPU.
+	@$(BIN)/python -m pytest -m 'not slow and not gpu' $(ARGS)
+
+test-full: $(STAMP) ## Run the slow tests too.
+	@$(BIN)/python -m pytest -m 'not gpu' $(ARGS)
+
+check: $(STAMP) ## Format, lint, types, and who imports whom.
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/flake8-async $(FLAKE8_ASYNC) $$(find tandem -name '*.py')
+	@$(BIN)/python -m pytest -q tests/project/test_imports.py
+
+format: $(STAMP) ## Format the code and sort its imports.
+	@$(BIN)/ruff check --quiet --fix . || true
+	@$(BIN)/ruff format .
+
+coverage-spec: $(STAMP) ## List the requirements of docs/spec/ with and without a test.
+	@$(BIN)/python -m tools.coverage_spec
+
+docs: $(STAMP) ## Write docs/settings.md anew.
+	@$(BIN)/python -m tools.settings_doc
+
+clean: ## Remove caches and build products; the virtual environment stays.
+	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -1,0 +1,260 @@
+"""Every setting of Tandem, declared once: attribute, flag, environment variable, type, range, default, help (ENG-018).
+
+A setting `some_name` is the flag `--some-name` and the variable `TANDEM_SOME_NAME`; the flag wins, then the variable,
+then the default (API-008). An empty variable counts as unset. The values reach the rest of the program as one frozen
+`Settings`, never as globals, so two services with different settings can share a process.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from tandem.kinds import Choice, FilePath, Flag, Kind, OnOff, Real, Source, Text, Whole
+
+__all__ = ["ENV_PREFIX", "Setting", "SettingError", "Settings", "declared"]
+
+ENV_PREFIX = "TANDEM_"
+SHOWN_CHARS = 60
+"""How much of a wrong value an error message repeats."""
+DAY_S = 86_400.0
+
+
+class SettingError(Exception):
+    """A setting has a value it does not take. One line: the flag or variable, the value, and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """The declaration of one setting."""
+
+    name: str
+    kind: Kind
+    group: str
+    help: str
+    default: str
+    """The default as help and documentation show it."""
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        return ENV_PREFIX + self.name.upper()
+
+
+def _setting(kind: Kind, default: Any, *, group: str, help: str, shown: str | None = None) -> Any:
+    """A field of `Settings` with its declaration; a callable default is called for each `Settings`."""
+    meta = {"kind": kind, "group": group, "help": help, "shown": shown}
+    if callable(default):
+        return field(default_factory=default, metadata=meta)
+    return field(default=default, metadata=meta)
+
+
+SERVER, MODEL, ANSWERS = "Server", "Model", "Answers"
+LIMITS, STATE, LOGS = "Limits and waiting", "State and ledger", "Logs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings of one service. Built by hand in tests, by `from_sources` everywhere else."""
+
+    host: str = _setting(
+        Text("ADDRESS"), "127.0.0.1", group=SERVER, help="Address to listen on. Other machines reach it with 0.0.0.0."
+    )
+    port: int = _setting(Whole(0, 65_535), 8000, group=SERVER, help="Port to listen on; 0 takes any free one.")
+    drain_timeout: float = _setting(
+        Real(0, DAY_S), 60.0, group=SERVER, help="How long a stop waits for the answers that run."
+    )
+
+    model: str | None = _setting(
+        Source(),
+        None,
+        group=MODEL,
+        shown="the embedded SmolLM2-135M-Instruct",
+        help="Checkpoint to serve: a Llama decoder as a GGUF file or a Hugging Face directory.",
+    )
+    device: Literal["auto", "cpu"] = _setting(
+        Choice(("auto", "cpu")), "auto", group=MODEL, help="Where the model runs; auto takes the best there is."
+    )
+    max_len: int | None = _setting(
+        Whole(16, 4_194_304),
+        None,
+        group=MODEL,
+        shown="the model's context",
+        help="Window of a sequence in tokens, prompt and answer together.",
+    )
+    prefix_chunk: int | None = _setting(
+        Whole(1, 65_536),
+        None,
+        group=MODEL,
+        shown="the model's own grid",
+        help="Tokens a step of reading a prompt takes; prompts are cut at its multiples.",
+    )
+    threads: int | None = _setting(
+        Whole(1, 1024), None, group=MODEL, shown="PyTorch's choice", help="Threads the engine computes with on the CPU."
+    )
+    fake: bool = _setting(
+        Flag(),
+        False,
+        group=MODEL,
+        help="Serve a scripted engine without a model, for tests of clients. STATE is a temporary directory then, "
+        "unless one is named.",
+    )
+
+    served_model: str = _setting(
+        Text("NAME"), "TandemLLM", group=ANSWERS, help="Name of the model on the wire (/v1/models)."
+    )
+    model_name: str | None = _setting(
+        Text("NAME"),
+        None,
+        group=ANSWERS,
+        shown="the checkpoint's own name",
+        help="Name of the checkpoint, shown as base_model.",
+    )
+    default_max_tokens: int = _setting(
+        Whole(1, 4_194_304),
+        32_768,
+        group=ANSWERS,
+        help="Limit of an answer in tokens where the request names none; cut to what fits the window.",
+    )
+    usage_default: bool = _setting(
+        OnOff(), True, group=ANSWERS, help="Send usage and timings on a stream that did not ask for them."
+    )
+    prefill_heartbeat_s: float = _setting(
+        Real(0, DAY_S),
+        5.0,
+        group=ANSWERS,
+        help="A stream gets progress comments once its prompt has been read for this long; 0 turns them off.",
+    )
+
+    max_queue: int = _setting(
+        Whole(1, 10_000), 8, group=LIMITS, help="Requests that may wait; the next one gets a 503."
+    )
+    queue_timeout: float = _setting(
+        Real(0.01, DAY_S), 240.0, group=LIMITS, help="Longest wait of a request without a stream; then it gets a 429."
+    )
+    request_timeout: float = _setting(
+        Real(0.01, 7 * DAY_S), 3600.0, group=LIMITS, help="Longest generation, and longest wait of a streamed request."
+    )
+    max_body_mb: int = _setting(
+        Whole(1, 1024, "MB"), 64, group=LIMITS, help="Largest request body; a larger one gets a 413."
+    )
+    client_stall_s: float = _setting(
+        Real(0.01, DAY_S),
+        60.0,
+        group=LIMITS,
+        help="A client that has taken nothing of its stream for this long counts as gone.",
+    )
+    turn_quantum_ms: float = _setting(
+        Real(1, 60_000, "MS"),
+        50.0,
+        group=LIMITS,
+        help="GPU time by which a waiting slot must be behind before the turn changes hands.",
+    )
+    stuck_s: float = _setting(
+        Real(0.01, DAY_S),
+        120.0,
+        group=LIMITS,
+        help="A slot without a safe point for this long is reported as stuck in the log and in /health.",
+    )
+    conductor_watch_s: float = _setting(Real(0.01, DAY_S), 30.0, group=LIMITS, help="How often the watchdog looks.")
+
+    state_dir: Path = _setting(  # noqa: RUF009  (a dataclass field)
+        FilePath(),
+        lambda: Path(os.path.expanduser("~/.tandem")),
+        group=STATE,
+        shown="~/.tandem",
+        help="STATE, the directory of everything that outlives the process; one process at a time.",
+    )
+    usage_ledger: Path | None = _setting(  # noqa: RUF009  (a dataclass field)
+        FilePath(),
+        None,
+        group=STATE,
+        shown="no ledger",
+        help="SQLite file with one row a request, relative to STATE.",
+    )
+
+    log_content: bool = _setting(
+        Flag(), False, group=LOGS, help="Let exception texts that may quote a request into the log."
+    )
+    log_request_keys: bool = _setting(
+        Flag(), False, group=LOGS, help="Log the parameter names and scalar values of requests, never messages."
+    )
+
+    named: frozenset[str] = frozenset()
+    """The settings that a flag or a variable gave, as against their defaults."""
+    unknown: tuple[str, ...] = ()
+    """Variables that start with TANDEM_ and name no setting: worth a warning, since they change nothing."""
+
+    @property
+    def ledger_path(self) -> Path | None:
+        """Where the ledger is; a relative `usage_ledger` is below STATE."""
+        return None if self.usage_ledger is None else self.state_dir / self.usage_ledger
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the port. A host name other than `localhost` counts as not."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @classmethod
+    def from_sources(cls, flags: Mapping[str, object], environ: Mapping[str, str]) -> Settings:
+        """Settings from flags by attribute name (None: not given) and the environment; raises `SettingError`.
+
+        For plain Hypercorn: `Settings.from_sources({}, os.environ)`.
+        """
+        settings = declared()
+        if extra := sorted(flags.keys() - settings.keys()):
+            raise SettingError(f"--{extra[0].replace('_', '-')}: there is no such setting; see tandem serve --help")
+        values: dict[str, Any] = {}
+        for name, setting in settings.items():
+            if (given := flags.get(name)) is not None:
+                values[name] = _read(setting, setting.flag, str(given))
+            elif text := environ.get(setting.variable):
+                values[name] = _read(setting, setting.variable, text)
+        known = {setting.variable for setting in settings.values()}
+        unknown = sorted(key for key in environ if key.startswith(ENV_PREFIX) and key not in known)
+        return cls(**values, named=frozenset(values), unknown=tuple(unknown))
+
+
+def _read(setting: Setting, source: str, text: str) -> Any:
+    try:
+        return setting.kind.read(text)
+    except ValueError:
+        shown = text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "…"
+        raise SettingError(f"{source}: {shown!r} is not allowed; it takes {setting.kind.allowed}") from None
+
+
+def declared() -> dict[str, Setting]:
+    """All settings by name, in the order of their declaration."""
+    return {each.name: _declaration(each) for each in fields(Settings) if each.metadata}
+
+
+def _declaration(each: Field[Any]) -> Setting:
+    meta = each.metadata
+    shown = meta["shown"]
+    if shown is None:
+        default = each.default
+        assert default is not MISSING, f"{each.name} computes its default and so must say how it is shown"
+        shown = _shown(default)
+    return Setting(name=each.name, kind=meta["kind"], group=meta["group"], help=meta["help"], default=shown)
+
+
+def _shown(default: object) -> str:
+    match default:
+        case bool():
+            return "on" if default else "off"
+        case float():
+            return f"{default:.10g}"
+        case _:
+            return str(default)

@@ -1,0 +1,90 @@
+"""From a row of logits to a token, on every path by this one function (ENG-075)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from tandem.engine.decoding.logprobs import token_logprob
+from tandem.engine.decoding.noise import Noise
+from tandem.engine.decoding.penalties import History, adjust, changes
+from tandem.engine.decoding.ranking import best
+from tandem.engine.errors import NumericalError
+from tandem.engine.verbs import SamplingRules, TokenLogprob
+
+__all__ = ["GREEDY_BELOW", "kept", "sample"]
+
+GREEDY_BELOW = 1e-5
+"""Temperatures under this are greedy (ENG-076)."""
+
+
+def sample(
+    row: Tensor, rules: SamplingRules, history: History, noise: Noise, *, position: int
+) -> tuple[int, TokenLogprob | None]:
+    """The token that follows `history`, and its log-probability where the rules ask for it.
+
+    `row` is (vocab) in fp32 and is not changed. Order: repetition, presence and frequency penalty, n-grams, bias,
+    mask, temperature, top_k, top_p, min_p, draw. `NumericalError` carries `position`, the row's place in the sequence.
+    """
+    token = _highest(row, position)
+    if changes(rules):
+        row = adjust(row, rules, history)
+        token = _highest(row, position)
+    if rules.temperature >= GREEDY_BELOW:
+        token = _draw(row, rules, history.written, noise)
+    return token, None if rules.logprobs is None else token_logprob(row, token, rules.logprobs)
+
+
+def _highest(row: Tensor, position: int) -> int:
+    """The lowest of the ids with the highest logit. A NaN wins every comparison here and so is always noticed."""
+    value, token = torch.max(row, dim=0)
+    if not math.isfinite(value.item()):
+        raise NumericalError(position)
+    return int(token.item())
+
+
+def _draw(row: Tensor, rules: SamplingRules, index: int, noise: Noise) -> int:
+    scaled = row.double() / rules.temperature
+    ids = kept(scaled, rules)
+    if rules.seed is None:
+        gumbel = noise.unseeded(scaled.shape[0] if ids is None else ids.shape[0])
+    else:
+        gumbel = noise.seeded(rules.seed, rules.choice, index, scaled.shape[0])
+        gumbel = gumbel if ids is None else gumbel[ids]
+    if ids is None:
+        return int(torch.argmax(scaled + gumbel).item())
+    return int(ids[torch.argmax(scaled[ids] + gumbel)].item())
+
+
+def kept(scaled: Tensor, rules: SamplingRules) -> Tensor | None:
+    """Ids that top_k, top_p and min_p leave of `scaled` (vocab, after temperature), best first; None: all of them.
+
+    Each of the three keeps a beginning of the same order, so together they keep the shortest of their beginnings.
+    The best token always stays. top_p counts in the distribution that top_k leaves.
+    """
+    if rules.top_k <= 0 and rules.top_p >= 1.0 and rules.min_p <= 0.0:
+        return None
+    count = scaled.shape[0]
+    if rules.top_k > 0:
+        count = min(count, rules.top_k)
+    if rules.top_p < 1.0:
+        count = _nucleus(scaled, count, rules.top_p)
+    if rules.min_p > 0.0:
+        count = min(count, int((scaled >= scaled.max() + math.log(rules.min_p)).sum().item()))
+    return best(scaled, max(count, 1))
+
+
+def _nucleus(scaled: Tensor, count: int, top_p: float) -> int:
+    """How many of the `count` best make the smallest set whose share of their probability reaches `top_p`."""
+    highest = scaled.max()
+    pool = scaled if count == scaled.shape[0] else torch.topk(scaled, count).values
+    goal = top_p * (pool - highest).exp().sum()
+    # A nucleus is nearly always small: look among ever more of the best before sorting a whole vocabulary.
+    width = min(256, count)
+    while True:
+        reached = (torch.topk(pool, width).values - highest).exp().cumsum(0) >= goal
+        if width == count or reached[-1]:
+            return min(int((~reached).sum().item()) + 1, count)
+        width = min(width * 16, count)

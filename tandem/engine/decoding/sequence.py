@@ -1,0 +1,64 @@
+"""What a sequence owns beside the rows of the cache, and what a copy of it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from tandem.engine.decoding.penalties import History
+from tandem.engine.models.kv import KVRows
+from tandem.engine.text.prompt import Prompt
+
+__all__ = ["Rows", "Snapshot", "TorchSequence"]
+
+
+@dataclass(slots=True, eq=False)
+class TorchSequence:
+    """One sequence of a `TorchEngine`; opaque to everybody else.
+
+    Between two verbs: rows below `length` of the cache hold the first `length` ids; `row` is the row of logits of the
+    newest of them or None where it was not asked for; and once the prompt is read at most one id, the newest accepted
+    one, has not been forwarded yet.
+    """
+
+    prompt: Prompt
+    history: History
+    length: int = 0
+    row: Tensor | None = None  # (vocab), fp32, CPU
+    resumed: int = 0
+    """Rows that the resident prefix supplied."""
+    whole: int = 0
+    """Rows below this were written by prefills of whole grid chunks: what a later prompt may resume from."""
+    closed: bool = False
+
+    @property
+    def unread(self) -> Sequence[int]:
+        """Ids that stand in the sequence and are not in the cache."""
+        return self.history.ids[self.length :]
+
+    @property
+    def prompt_read(self) -> bool:
+        return self.length >= len(self.prompt.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Logits of one verified pair: the row of the newest token, (vocab) in fp32, and that token's position."""
+
+    logits: Tensor
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A sequence at one point, by value. It may be restored any number of times, into any sequence of its engine."""
+
+    prompt: Prompt
+    output: tuple[int, ...]
+    length: int
+    row: Tensor | None = field(repr=False)
+    rows: KVRows = field(repr=False)
+    resumed: int = 0
+    whole: int = 0

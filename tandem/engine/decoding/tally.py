@@ -1,0 +1,70 @@
+"""The counts and times of one generation, and the usage and timings that come of them (API-154 to API-161)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tandem.engine.text.prompt import Prompt
+from tandem.engine.text.reading.deltas import Timings, Usage
+from tandem.engine.verbs import Accepted
+
+__all__ = ["Tally"]
+
+
+@dataclass(slots=True)
+class Tally:
+    """Times are seconds on the caller's clock, taken at safe points; None: not yet."""
+
+    arrived_at: float
+    started_at: float | None = None
+    first_at: float | None = None
+    last_at: float | None = None
+    read: int = 0
+    """Prompt rows that stand in the sequence, `resumed` of them found in a cache."""
+    resumed: int = 0
+    completion: int = 0
+    rounds: int = 0
+    drafted: int = 0
+    draft_accepted: int = 0
+
+    def count_round(self, accepted: Accepted) -> None:
+        self.rounds += 1
+        self.drafted += accepted.drafted
+        self.draft_accepted += accepted.draft_accepted
+
+    def mark_tokens(self, now: float) -> None:
+        """Visible tokens have come."""
+        if self.first_at is None:
+            self.first_at = now
+        self.last_at = now
+
+    def usage(self, prompt: Prompt, reasoning: int) -> Usage:
+        return Usage(
+            prompt=prompt.client_tokens,
+            cached=prompt.client_tokens_before(self.resumed),
+            completion=self.completion,
+            reasoning=reasoning,
+            hidden=prompt.hidden_tokens,
+            engine_cached=self.resumed,
+            engine_prompt=self.read - self.resumed,
+        )
+
+    def timings(self, now: float) -> Timings:
+        """Of a generation that ends `now`; one that never ran was queued until now."""
+        started = now if self.started_at is None else self.started_at
+        first = now if self.first_at is None else self.first_at
+        last = first if self.last_at is None else self.last_at
+        return Timings(
+            queue_ms=_ms(started - self.arrived_at),
+            prompt_ms=_ms(first - started),
+            predicted_ms=_ms(last - first),
+            total_ms=_ms(now - self.arrived_at),
+            blocks=self.rounds,
+            drafted=self.drafted,
+            draft_accepted=self.draft_accepted,
+            cache_source="prefix" if self.resumed else "none",
+        )
+
+
+def _ms(seconds: float) -> float:
+    return seconds * 1000.0

@@ -1,0 +1,254 @@
+"""The verbs over a model in torch: one sequence, one buffer, no drafter yet (ENG-182, ENG-167)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from tandem.engine.decoding.noise import Noise
+from tandem.engine.decoding.penalties import History
+from tandem.engine.decoding.sampler import sample
+from tandem.engine.decoding.sequence import Rows, Snapshot, TorchSequence
+from tandem.engine.errors import EngineError, NumericalError
+from tandem.engine.models.model import Model
+from tandem.engine.text.model import TextModel
+from tandem.engine.text.prompt import Prompt
+from tandem.engine.verbs import EMPTY_TREE, Accepted, ModelCard, Prefilled, SamplingRules, Tree
+
+__all__ = ["TorchEngine"]
+
+
+@dataclass(slots=True)
+class _Counters:
+    """What has been done since the load; plain numbers, no text (ENG-045, ENG-174)."""
+
+    requests: int = 0
+    prefilled_tokens: int = 0
+    resumed_tokens: int = 0
+    rounds: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
+    committed_tokens: int = 0
+    forced_tokens: int = 0
+    asked_tokens: int = 0
+    errors: int = 0
+
+
+class TorchEngine:
+    """One model and one sequence at a time: while one is open, `open` of a second raises `EngineError`.
+
+    The cache for the whole window is reserved here (ENG-033). A closed sequence's rows stay in it, and a next prompt
+    that begins with the same ids resumes at the last grid line they share (`resident`; ENG-037). Every fault of torch
+    inside a verb, a failed allocation included, becomes an `EngineError` and leaves the engine usable (ENG-043).
+    """
+
+    def __init__(
+        self, model: Model, text: TextModel, card: ModelCard, *, noise: Noise | None = None, resident: bool = True
+    ) -> None:
+        self._model = model
+        self._text = text
+        self._card = card
+        self._noise = noise or Noise()
+        self._cache = model.new_cache(card.max_len)
+        self._open: TorchSequence | None = None
+        self._keep_resident = resident
+        self._resident: tuple[int, ...] = ()
+        self._counters = _Counters()
+
+    @property
+    def card(self) -> ModelCard:
+        return self._card
+
+    @property
+    def text(self) -> TextModel:
+        return self._text
+
+    def open(self, prompt: Prompt) -> TorchSequence:
+        if self._open is not None:
+            raise EngineError("a sequence is open already; this engine holds one at a time")
+        if not prompt.ids:
+            raise EngineError("the prompt has no tokens")
+        if len(prompt.ids) >= self._card.max_len:
+            raise EngineError(f"{len(prompt.ids)} prompt tokens leave no room in a window of {self._card.max_len}")
+        resumed = self._shared(prompt.ids)
+        self._resident = ()
+        self._open = TorchSequence(prompt, History(prompt.ids), length=resumed, resumed=resumed, whole=resumed)
+        self._counters.requests += 1
+        self._counters.resumed_tokens += resumed
+        return self._open
+
+    def close(self, seq: TorchSequence) -> None:
+        if seq.closed:
+            return
+        seq.closed = True
+        seq.row = None
+        self._open = None
+        if self._keep_resident:
+            self._resident = seq.prompt.ids[: seq.whole]
+
+    def prefill(self, seq: TorchSequence, upto: int) -> Prefilled:
+        self._check(seq)
+        ids, start = seq.prompt.ids, seq.length
+        end = min(upto, len(ids), self._next_cut(start))
+        if start < end:
+            with self._fault(seq, "prefill"):
+                hidden = self._forward(ids[start:end], start)
+                seq.row = self._row(hidden) if end == len(ids) else None
+            seq.length = end
+            if start == seq.whole and end % self._card.anchor_grid == 0:
+                seq.whole = end
+            self._counters.prefilled_tokens += end - start
+        return Prefilled(min(seq.length, len(ids)), len(ids), seq.resumed)
+
+    def draft(self, seq: TorchSequence, limit: int) -> Tree:
+        self._check(seq)
+        if limit < 1:
+            raise EngineError("a round commits at least one token")
+        return EMPTY_TREE
+
+    def verify(self, pairs: Sequence[tuple[TorchSequence, Tree]]) -> list[Rows]:
+        return [self._verify(seq, tree) for seq, tree in pairs]
+
+    def accept(self, seq: TorchSequence, rows: Rows, rules: SamplingRules) -> Accepted:
+        """As the Protocol says. `rules.mask` is read and not committed to: the generation tells it what was written."""
+        if len(seq.history) >= self._card.max_len:
+            raise EngineError(f"the window of {self._card.max_len} tokens is full")
+        with self._fault(seq, "accept"):
+            token, logprob = sample(rows.logits, rules, seq.history, self._noise, position=rows.position)
+        seq.history.extend((token,))
+        seq.row = None
+        self._counters.rounds += 1
+        self._counters.committed_tokens += 1
+        return Accepted((token,), () if logprob is None else (logprob,))
+
+    def force(self, seq: TorchSequence, ids: Sequence[int]) -> None:
+        if not ids:
+            return
+        self._check_read(seq)
+        with self._fault(seq, "force"):
+            hidden, length = self._read_on([*seq.unread, *ids], seq.length)
+            row = self._row(hidden)
+        seq.history.extend(ids)
+        seq.length, seq.row = length, row
+        self._counters.forced_tokens += len(ids)
+
+    def ask(self, seq: TorchSequence, ids: Sequence[int], options: Sequence[int]) -> tuple[float, ...]:
+        # The question's rows go where scratch rows are, and an accepted token that has not been forwarded is forwarded
+        # again by the next verify, in a pass of its own: nothing here reaches what comes later.
+        self._check_read(seq)
+        question = [*seq.unread, *ids]
+        with self._fault(seq, "ask"):
+            if question:
+                row = self._row(self._read_on(question, seq.length)[0])
+            elif seq.row is None:
+                raise EngineError("a question needs ids or a kept row")
+            else:
+                row = seq.row
+            scores = row[torch.tensor(options)].double()
+            if not scores.isfinite().all():
+                raise NumericalError(seq.length + len(question) - 1)
+            shares = torch.softmax(scores, dim=0).tolist()
+        self._counters.asked_tokens += len(ids)
+        return tuple(shares)
+
+    def snapshot(self, seq: TorchSequence) -> Snapshot:
+        with self._fault(seq, "snapshot"):
+            rows = self._cache.copy(seq.length)
+        output = tuple(seq.history.ids[len(seq.prompt.ids) :])
+        return Snapshot(seq.prompt, output, seq.length, seq.row, rows, seq.resumed, seq.whole)
+
+    def restore(self, seq: TorchSequence, snapshot: object) -> None:
+        if not isinstance(snapshot, Snapshot):
+            raise EngineError("not a snapshot of this engine")
+        with self._fault(seq, "restore"):
+            self._cache.load(snapshot.rows)
+        seq.prompt, seq.history = snapshot.prompt, History(snapshot.prompt.ids, snapshot.output)
+        seq.length, seq.row = snapshot.length, snapshot.row
+        seq.resumed, seq.whole = snapshot.resumed, snapshot.whole
+
+    def cost(self) -> Mapping[str, int]:
+        # A snapshot costs its rows and, apart from them, the one row of logits; there is no recurrent state to anchor.
+        row = self._model.config.vocab_size * torch.float32.itemsize
+        return {"bytes_per_anchor": 0, "bytes_per_snapshot": row, "bytes_per_token": self._cache.bytes_per_token}
+
+    def state(self) -> Mapping[str, int]:
+        counted = {field.name: getattr(self._counters, field.name) for field in fields(_Counters)}
+        rows = self._open.length if self._open is not None else len(self._resident)
+        return counted | {"kv_bytes": self._cache.nbytes, "kv_rows": self._cache.max_len, "kv_rows_used": rows}
+
+    def _verify(self, seq: TorchSequence, tree: Tree) -> Rows:
+        self._check_read(seq)
+        if tree.tokens:
+            raise EngineError("this engine verifies no drafts")
+        if seq.row is None:
+            with self._fault(seq, "verify"):
+                hidden, length = self._read_on(seq.unread, seq.length)
+                row = self._row(hidden)
+            seq.length, seq.row = length, row
+        assert seq.row is not None
+        return Rows(seq.row, seq.length - 1)
+
+    def _shared(self, ids: Sequence[int]) -> int:
+        """Rows of the resident prefix that a prompt of `ids` resumes from: whole chunks, and never its last token."""
+        shared = 0
+        for ours, theirs in zip(self._resident, ids[:-1], strict=False):
+            if ours != theirs:
+                break
+            shared += 1
+        return shared - shared % self._card.anchor_grid
+
+    def _next_cut(self, start: int) -> int:
+        grid = self._card.anchor_grid
+        return (start // grid + 1) * grid
+
+    def _read_on(self, ids: Sequence[int], start: int) -> tuple[Tensor, int]:
+        """Forward `ids` from row `start` on, cut as a prefill would be: hidden states of the last cut, and the end."""
+        if not ids:
+            raise EngineError("there is no token to forward")
+        end = start + len(ids)
+        cuts = [*range(self._next_cut(start), end, self._card.anchor_grid), end]
+        hidden = None
+        for low, high in zip([start, *cuts], cuts, strict=False):
+            hidden = self._forward(ids[low - start : high - start], low)
+        assert hidden is not None
+        return hidden, end
+
+    def _forward(self, ids: Sequence[int], start: int) -> Tensor:
+        if start + len(ids) > self._card.max_len:
+            raise EngineError(f"{start + len(ids)} rows do not fit a window of {self._card.max_len}")
+        return self._model.forward(torch.tensor(ids), start, self._cache)
+
+    def _row(self, hidden: Tensor) -> Tensor:
+        """Logits (vocab) of the last of `hidden`'s rows."""
+        return self._model.logits(hidden[-1:])[0]
+
+    def _check(self, seq: TorchSequence) -> None:
+        if seq.closed:
+            raise EngineError("the sequence is closed")
+
+    def _check_read(self, seq: TorchSequence) -> None:
+        self._check(seq)
+        if not seq.prompt_read:
+            raise EngineError(f"{seq.length} of {len(seq.prompt.ids)} prompt tokens are read; prefill the rest first")
+
+    @contextmanager
+    def _fault(self, seq: TorchSequence, verb: str) -> Iterator[None]:
+        """Run a verb's work without autograd; a fault of torch ends the request, and its rows serve no later one."""
+        self._check(seq)
+        try:
+            with torch.inference_mode():
+                yield
+        except (RuntimeError, IndexError, MemoryError) as error:
+            self._spoil(seq)
+            raise EngineError(f"{verb} failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
+        except EngineError:
+            self._spoil(seq)
+            raise
+
+    def _spoil(self, seq: TorchSequence) -> None:
+        seq.whole = 0
+        self._counters.errors += 1

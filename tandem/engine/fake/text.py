@@ -1,0 +1,65 @@
+"""The fake's `TextModel`, and how a script gets from the client's text to the engine: with the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tandem.engine.fake.script import Script, find_script, parse_script
+from tandem.engine.fake.template import segments
+from tandem.engine.fake.vocabulary import END_OF_TEXT, IM_END, VOCAB_SIZE, Vocabulary
+from tandem.engine.text.model import Conversation
+from tandem.engine.text.prompt import Prompt, Span
+
+__all__ = ["FakePrompt", "FakeText"]
+
+
+@dataclass(frozen=True, slots=True)
+class FakePrompt(Prompt):
+    """A rendered prompt and the script that was in the conversation; `dataclasses.replace` keeps it."""
+
+    script: Script
+
+
+class FakeText:
+    """Tokenizer and template of the fake. Any thread may use it: all it changes is its vocabulary."""
+
+    vocab_size = VOCAB_SIZE
+    end_ids = frozenset({IM_END, END_OF_TEXT})
+
+    def __init__(self) -> None:
+        self.vocabulary = Vocabulary()
+
+    def is_token(self, token: int) -> bool:
+        return 0 <= token < VOCAB_SIZE
+
+    def encode(self, text: str) -> list[int]:
+        return self.vocabulary.encode(text)
+
+    def piece(self, token: int) -> bytes:
+        return self.vocabulary.piece(token)
+
+    def name(self, token: int) -> str:
+        return self.vocabulary.name(token)
+
+    def render(self, conversation: Conversation) -> FakePrompt:
+        script = find_script(conversation.messages, conversation.tools)
+        ids: list[int] = []
+        insertion = 0
+        for segment in segments(conversation):
+            if isinstance(segment, str):
+                ids += self.vocabulary.encode(segment)
+                continue
+            if segment == IM_END:
+                insertion = len(ids)
+            ids.append(segment)
+        return FakePrompt(tuple(ids), (Span("client", 0, len(ids)),), insertion, script)
+
+    def read(self, prompt: str | Sequence[int]) -> FakePrompt:
+        """As the Protocol says. The script is searched in the prompt itself, ids read back as text."""
+        if isinstance(prompt, str):
+            text, ids = prompt, tuple(self.vocabulary.encode(prompt))
+        else:
+            text, ids = b"".join(map(self.vocabulary.piece, prompt)).decode("utf-8", "replace"), tuple(prompt)
+        spans = (Span("client", 0, len(ids)),) if ids else ()
+        return FakePrompt(ids, spans, len(ids), parse_script(text, "prompt"))

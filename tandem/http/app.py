@@ -1,0 +1,58 @@
+"""The Quart app: blueprints, limits, and every error as the JSON body OpenAI's clients read."""
+
+from __future__ import annotations
+
+import logging
+
+from quart import Response, request
+from quart_trio import QuartTrio
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
+
+from tandem.http.body import BODY_TIMEOUT_S
+from tandem.http.context import CONTEXT_KEY, Context
+from tandem.http.edge import Edge
+from tandem.http.openai import errors
+from tandem.http.openai.errors import ApiError
+from tandem.http.routes import chat, completions, health, models
+
+__all__ = ["create_app"]
+
+log = logging.getLogger(__name__)
+
+
+def create_app(context: Context) -> QuartTrio:
+    """The app of one service."""
+    app = QuartTrio("tandem", static_folder=None)
+    app.config[CONTEXT_KEY] = context
+    app.config["MAX_CONTENT_LENGTH"] = context.settings.max_body_mb * 1024 * 1024
+    app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S
+    app.config["RESPONSE_TIMEOUT"] = None
+    for room in (chat, completions, models, health):
+        app.register_blueprint(room.blueprint)
+    app.register_error_handler(ApiError, _refuse)
+    app.register_error_handler(HTTPException, _refuse_http)
+    app.register_error_handler(Exception, _fail)
+    app.asgi_app = Edge(app.asgi_app, context.traffic)  # type: ignore[method-assign]
+    return app
+
+
+async def _refuse(error: ApiError) -> Response:
+    return Response(error.body(), status=error.status, headers=error.headers(), content_type="application/json")
+
+
+async def _refuse_http(error: HTTPException) -> Response:
+    """What Quart and Werkzeug refuse on their own: routing, sizes, malformed requests."""
+    match error:
+        case NotFound():
+            return await _refuse(errors.not_found(request.path))
+        case MethodNotAllowed():
+            return await _refuse(errors.method_not_allowed(sorted(error.valid_methods or ())))
+        case RequestEntityTooLarge():
+            return await _refuse(errors.payload_too_large(request.max_content_length or 0))
+        case _:
+            return await _refuse(ApiError(error.code or 500, error.description or "the request was refused"))
+
+
+async def _fail(error: Exception) -> Response:
+    log.error("[http] a request failed", exc_info=error)
+    return await _refuse(errors.internal())

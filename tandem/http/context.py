@@ -1,0 +1,125 @@
+"""What the routes may use: references to actors, the model's card and text, and the two counters of the HTTP edge."""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import trio
+from quart import current_app
+
+from tandem.actors.kit import Blocking, Ref, WallClock
+from tandem.actors.queue import QueueMessage
+from tandem.actors.store import StoreMessage
+from tandem.actors.watchdog import WatchdogMessage
+from tandem.config import Settings
+from tandem.engine.text.model import TextModel
+from tandem.engine.verbs import ModelCard
+from tandem.http.openai import errors
+
+__all__ = ["CONTEXT_KEY", "SERVED_NAME", "BodyBudget", "Context", "Traffic", "context", "new_id"]
+
+SERVED_NAME = "TandemLLM"
+"""The model's name in every response (API-052)."""
+CONTEXT_KEY = "TANDEM_CONTEXT"
+BODIES_IN_FLIGHT = 256 * 1024 * 1024
+"""Bytes of request bodies held at once over all requests (API-004)."""
+
+
+class BodyBudget:
+    """Bytes of request bodies that may be in flight together."""
+
+    def __init__(self, limit: int = BODIES_IN_FLIGHT) -> None:
+        self._limit = limit
+        self._held = 0
+
+    @contextmanager
+    def hold(self) -> Iterator[Hold]:
+        """Whatever is taken through the hold comes back at the end of the block."""
+        hold = Hold(self)
+        try:
+            yield hold
+        finally:
+            self._held -= hold.size
+
+    def _take(self, size: int) -> None:
+        if self._held + size > self._limit:
+            raise errors.memory()
+        self._held += size
+
+
+class Hold:
+    """One request's share of the budget."""
+
+    def __init__(self, budget: BodyBudget) -> None:
+        self._budget = budget
+        self.size = 0
+
+    def grow(self, size: int) -> None:
+        """Take `size` more bytes. Raises `ApiError` (503, `memory`) when they are not there."""
+        self._budget._take(size)
+        self.size += size
+
+
+class Traffic:
+    """HTTP requests that are being answered: a drain waits until there are none."""
+
+    def __init__(self) -> None:
+        self._active = 0
+        self._idle = trio.Event()
+        self._idle.set()
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        if self._active == 0:
+            self._idle = trio.Event()
+        self._active += 1
+        try:
+            yield
+        finally:
+            self._active -= 1
+            if self._active == 0:
+                self._idle.set()
+
+    async def wait_idle(self) -> None:
+        """Returns at a moment at which nothing is being answered."""
+        while self._active:
+            await self._idle.wait()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """One service, as its routes see it."""
+
+    settings: Settings
+    card: ModelCard
+    text: TextModel
+    queue: Ref[QueueMessage]
+    store: Ref[StoreMessage]
+    watchdog: Ref[WatchdogMessage]
+    blocking: Blocking
+    wall: WallClock
+    started_at: float
+    """On trio's clock."""
+    created: datetime.datetime
+    """When the service started, for the model card."""
+    broken: list[str] = field(default_factory=list)
+    """Essential actors that have failed: the service drains (SCH-006)."""
+    switched_off: list[str] = field(default_factory=list)
+    """Optional actors that have failed too often and stay off."""
+    bodies: BodyBudget = field(default_factory=BodyBudget)
+    traffic: Traffic = field(default_factory=Traffic)
+
+
+def context() -> Context:
+    """The context of the app that handles the present request."""
+    found: Context = current_app.config[CONTEXT_KEY]
+    return found
+
+
+def new_id(prefix: str) -> str:
+    """An id for a response, unique beyond chance."""
+    return prefix + secrets.token_hex(12)

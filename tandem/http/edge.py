@@ -1,0 +1,102 @@
+"""The edge: an ASGI layer around the Quart app that no request escapes.
+
+It gives every request an exit stack that is closed however the request ends, counts what is being answered, and lets
+Hypercorn finish its housekeeping after the last piece of a response. Without the last, Quart-Trio cancels Hypercorn
+inside its own clean-up: keep-alive timeouts never fire and a client that got a 413 hangs on its next request.
+
+A response that is ready before its request's body has come waits with its very end for the rest of that body, which is
+dropped. Hypercorn would close the connection at once, and a client that still writes would get a reset for its 413.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import AsyncExitStack
+from typing import Any, TypeAlias
+
+import trio
+from quart import request
+
+from tandem.http.context import Traffic
+
+__all__ = ["AsgiApp", "Edge", "Receive", "Scope", "Send", "at_exit"]
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Any]]
+Send: TypeAlias = Callable[[Any], Awaitable[None]]
+AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+EXIT_KEY = "tandem.exit"
+CLEANUP_S = 90.0
+REST_S = 30.0
+"""How long the rest of a body that nobody wants is read."""
+REST_SILENCE_S = 5.0
+"""How long of that without a byte."""
+
+
+class Edge:
+    """Wraps `app.asgi_app`."""
+
+    def __init__(self, app: AsgiApp, traffic: Traffic) -> None:
+        self._app = app
+        self._traffic = traffic
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        upload = _Upload(receive)
+
+        async def shield_last(message: Any) -> None:
+            upload.is_wanted = False
+            last = message["type"] == "http.response.body" and not message.get("more_body", False)
+            if last:
+                await upload.wait_end()
+            with trio.CancelScope(shield=last):  # bounded: Hypercorn shields the write itself, the kernel times it out
+                await send(message)
+
+        stack = AsyncExitStack()
+        scope[EXIT_KEY] = stack
+        with self._traffic.one():
+            try:
+                await self._app(scope, upload.receive, shield_last)
+            finally:
+                with trio.move_on_after(CLEANUP_S, shield=True):  # bounded by what is pushed, and by CLEANUP_S
+                    await stack.aclose()
+
+
+class _Upload:
+    """The request's body on its way to the app, which receives it in a task of its own."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._ended = trio.Event()
+        self._moved_at = 0.0
+        self.is_wanted = True
+        """Whether the app may still read it; from then on its bytes are dropped as they come."""
+
+    async def receive(self) -> Any:
+        message = await self._receive()
+        self._moved_at = trio.current_time()
+        if message["type"] == "http.disconnect" or not message.get("more_body", False):
+            self._ended.set()
+        elif not self.is_wanted:
+            message["body"] = b""
+        return message
+
+    async def wait_end(self) -> None:
+        """Until all of it has come, or the client is too slow about it."""
+        self._moved_at = trio.current_time()
+        with trio.move_on_after(REST_S):
+            while not self._ended.is_set():
+                with trio.move_on_at(self._moved_at + REST_SILENCE_S):
+                    await self._ended.wait()
+                if trio.current_time() >= self._moved_at + REST_SILENCE_S:
+                    return
+
+
+def at_exit(close: Callable[[], Awaitable[object]]) -> None:
+    """Have `close` awaited, under a shield, once the present request has ended in whatever way."""
+    stack: AsyncExitStack = request.scope[EXIT_KEY]
+    stack.push_async_callback(close)

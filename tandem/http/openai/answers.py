@@ -1,0 +1,162 @@
+"""Deltas to one JSON body, for both routes (API-043, API-044, API-048)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, assert_never
+
+from tandem.engine.text.reading.deltas import (
+    CallArguments,
+    CallEnd,
+    CallStart,
+    Content,
+    Delta,
+    Finish,
+    Line,
+    Reasoning,
+)
+from tandem.engine.verbs import TokenLogprob
+from tandem.http.openai.counts import add_up, timings_json, usage_json
+from tandem.http.openai.errors import internal
+from tandem.http.openai.jsontext import dump
+from tandem.http.openai.logprobs import TokenNames, chat_logprobs, legacy_logprobs
+
+__all__ = ["Answer", "chat_body", "completion_body"]
+
+
+class Answer:
+    """What one choice has said so far, gathered from its deltas; `finish` is None until it has ended."""
+
+    def __init__(self, index: int = 0) -> None:
+        self.index = index
+        self.finish: Finish | None = None
+        self.contents: list[Content] = []
+        self.reasoning: list[str] = []
+        self.calls: dict[int, tuple[CallStart, list[str]]] = {}
+
+    def feed(self, deltas: Iterable[Delta]) -> None:
+        """Take the next deltas, in order."""
+        for delta in deltas:
+            match delta:
+                case Content():
+                    self.contents.append(delta)
+                case Reasoning(text):
+                    self.reasoning.append(text)
+                case CallStart(index):
+                    self.calls[index] = (delta, [])
+                case CallArguments(index, text):
+                    self.calls[index][1].append(text)
+                case Finish():
+                    self.finish = delta
+                case CallEnd() | Line():
+                    pass
+                case _:
+                    assert_never(delta)
+
+    @property
+    def text(self) -> str:
+        return "".join([content.text for content in self.contents])
+
+
+def chat_body(
+    *,
+    id: str,
+    created: int,
+    model: str,
+    answers: Sequence[Answer],
+    names: TokenNames | None = None,
+    reasoning_alias: bool = True,
+) -> bytes:
+    """The body of a chat completion. `names` is given where log-probabilities were asked for.
+
+    Raises `ApiError` 500 when a choice has failed: the JSON path sends no partial text (API-165).
+    """
+
+    def choice(answer: Answer) -> dict[str, Any]:
+        entries = None if names is None else chat_logprobs(_logprobs(answer), names)
+        return {
+            "message": _message(answer, reasoning_alias),
+            "logprobs": None if entries is None else {"content": entries},
+        }
+
+    ended = _ended(answers)
+    choices = [{"index": answer.index, **choice(answer), "finish_reason": finish.reason} for answer, finish in ended]
+    return _body(id, "chat.completion", created, model, choices, [finish for _, finish in ended])
+
+
+def completion_body(
+    *, id: str, created: int, model: str, answers: Sequence[Answer], names: TokenNames | None = None
+) -> bytes:
+    """The body of a text completion; otherwise as `chat_body`."""
+    ended = _ended(answers)
+    choices = [
+        {
+            "index": answer.index,
+            "text": answer.text,
+            "logprobs": None if names is None else _legacy(answer, names),
+            "finish_reason": finish.reason,
+        }
+        for answer, finish in ended
+    ]
+    return _body(id, "text_completion", created, model, choices, [finish for _, finish in ended])
+
+
+def _ended(answers: Sequence[Answer]) -> list[tuple[Answer, Finish]]:
+    ended = []
+    for answer in sorted(answers, key=lambda answer: answer.index):
+        if answer.finish is None:
+            raise ValueError(f"choice {answer.index} has not ended")
+        if answer.finish.reason == "error":
+            raise internal()
+        ended.append((answer, answer.finish))
+    return ended
+
+
+def _body(
+    id: str, kind: str, created: int, model: str, choices: list[dict[str, Any]], finishes: Sequence[Finish]
+) -> bytes:
+    usage, timings = add_up(finishes)
+    return dump(
+        {
+            "id": id,
+            "object": kind,
+            "created": created,
+            "model": model,
+            "choices": choices,
+            "usage": usage_json(usage),
+            "timings": timings_json(usage, timings),
+        }
+    )
+
+
+def _message(answer: Answer, reasoning_alias: bool) -> dict[str, Any]:
+    text = answer.text
+    message: dict[str, Any] = {"role": "assistant", "content": None if answer.calls and not text else text}
+    if reasoning := "".join(answer.reasoning):
+        message["reasoning_content"] = reasoning
+        if reasoning_alias:
+            message["reasoning"] = reasoning
+    if answer.calls:
+        message["tool_calls"] = [
+            {
+                "id": start.id,
+                "type": "function",
+                "function": {"name": start.name, "arguments": "".join(pieces)},
+            }
+            for start, pieces in answer.calls.values()
+        ]
+    return message
+
+
+def _logprobs(answer: Answer) -> list[TokenLogprob]:
+    return [entry for content in answer.contents for entry in content.logprobs]
+
+
+def _legacy(answer: Answer, names: TokenNames) -> dict[str, list[Any]]:
+    whole: dict[str, list[Any]] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
+    at = 0
+    for content in answer.contents:
+        for name, values in legacy_logprobs(content.logprobs, content.text, at, names).items():
+            whole[name] += values
+        at += len(content.text)
+    return whole

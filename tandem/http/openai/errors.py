@@ -1,0 +1,189 @@
+"""Refusals as OpenAI's clients read them: one exception, one body shape, one constructor a known cause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from tandem.engine.errors import BadInput
+
+__all__ = [
+    "ApiError",
+    "body_timeout",
+    "context_length_exceeded",
+    "draining",
+    "from_bad_input",
+    "internal",
+    "invalid",
+    "memory",
+    "method_not_allowed",
+    "model_not_found",
+    "not_found",
+    "payload_too_large",
+    "queue_full",
+    "queue_timeout",
+]
+
+TYPES: Mapping[int, str] = MappingProxyType(
+    {
+        401: "authentication_error",
+        403: "permission_error",
+        404: "not_found",
+        405: "method_not_allowed",
+        409: "conflict",
+        429: "rate_limited",
+        500: "server_error",
+        503: "overloaded",
+    }
+)
+"""Error types by status (API-024); a status not listed is the client's fault below 500, the server's from there."""
+
+QUOTED = 200
+"""Characters of a path or model id that a message repeats at most."""
+
+
+class ApiError(Exception):
+    """A refusal or failure with everything its response needs.
+
+    `param` is the path of the field or header at fault, `code` the cause for machines; both None where there is none.
+    `retry_after` is in whole seconds, `allow` the methods of a 405, `extra` further members of the error object. The
+    message may quote a scalar parameter, never prompt or answer text (API-027).
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        type: str | None = None,
+        retry_after: int | None = None,
+        allow: Sequence[str] = (),
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.param = param
+        self.code = code
+        self.type = type or TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+        self.retry_after = retry_after
+        self.allow = tuple(allow)
+        self.extra = dict(extra or {})
+
+    def members(self) -> dict[str, Any]:
+        """The error object of API-023."""
+        return {
+            "message": _scrub(self.message),
+            "type": self.type,
+            "param": None if self.param is None else _scrub(self.param),
+            "code": self.code,
+            "status": self.status,
+            **self.extra,
+        }
+
+    def stream_members(self) -> dict[str, Any]:
+        """The same inside an open stream, where `retry_after` stands for the header (API-145)."""
+        members = self.members()
+        if self.retry_after is not None:
+            members["retry_after"] = self.retry_after
+        return members
+
+    def body(self) -> bytes:
+        """The response body."""
+        return msgspec.json.encode({"error": self.members()})
+
+    def headers(self) -> dict[str, str]:
+        """`Retry-After` and `Allow` where they apply."""
+        headers = {}
+        if self.retry_after is not None:
+            headers["Retry-After"] = str(self.retry_after)
+        if self.allow:
+            headers["Allow"] = ", ".join(self.allow)
+        return headers
+
+
+def invalid(param: str | None, message: str) -> ApiError:
+    """400: the field `param` cannot be served as sent."""
+    return ApiError(400, message, param=param)
+
+
+def from_bad_input(error: BadInput) -> ApiError:
+    """400 for what template, tokenizer or engine checks found wrong with the client's input (API-025)."""
+    return ApiError(400, str(error), param=error.param, code=error.code)
+
+
+def context_length_exceeded(n_prompt: int, n_ctx: int, param: str = "messages") -> ApiError:
+    """400: `n_prompt` client tokens do not fit a window of `n_ctx` (API-045). `param` is `messages` or `prompt`.
+
+    The wording is OpenAI's: clients look for it to start their compaction.
+    """
+    return ApiError(
+        400,
+        f"This model's maximum context length is {n_ctx} tokens. However, your {param} resulted in {n_prompt} tokens. "
+        f"Please reduce the length of the {param}.",
+        param=param,
+        code="context_length_exceeded",
+        extra={"n_prompt_tokens": n_prompt, "n_ctx": n_ctx},
+    )
+
+
+def queue_full(retry_after: int = 5) -> ApiError:
+    """503: no place is left in the queue (API-195)."""
+    return ApiError(503, "the queue is full; try again shortly", code="queue_full", retry_after=retry_after)
+
+
+def queue_timeout(retry_after: int = 10) -> ApiError:
+    """429: the request has waited as long as it may (API-196, API-197)."""
+    message = "the request waited too long in the queue; try again later"
+    return ApiError(429, message, code="queue_timeout", retry_after=retry_after)
+
+
+def draining(retry_after: int = 30) -> ApiError:
+    """503: the server is shutting down and takes no new work (API-204)."""
+    return ApiError(503, "the server is shutting down", code="draining", retry_after=retry_after)
+
+
+def memory(retry_after: int = 10) -> ApiError:
+    """503: there is no memory for this request now (API-199, API-200, and the bodies in flight of API-004)."""
+    message = "not enough memory for this request at the moment; try again shortly"
+    return ApiError(503, message, code="memory", retry_after=retry_after)
+
+
+def not_found(path: str) -> ApiError:
+    """404: an unknown path."""
+    return ApiError(404, f"no route {path[:QUOTED]}")
+
+
+def method_not_allowed(allow: Sequence[str]) -> ApiError:
+    """405: a known path with another method than those in `allow`."""
+    return ApiError(405, f"this path answers {', '.join(allow)}", allow=allow)
+
+
+def body_timeout(seconds: float) -> ApiError:
+    """408: the body did not arrive in time."""
+    return ApiError(408, f"the request body did not arrive within {seconds:.0f} s")
+
+
+def payload_too_large(limit: int) -> ApiError:
+    """413: the body is larger than `limit` bytes."""
+    return ApiError(413, f"the request body is larger than {limit:,} bytes; --max-body-mb sets the limit")
+
+
+def model_not_found(model: str) -> ApiError:
+    """404: no card has this id (API-050)."""
+    return ApiError(404, f"there is no model {model[:QUOTED]!r}", param="model", code="model_not_found")
+
+
+def internal() -> ApiError:
+    """500: a fault on this side. The cause goes to the log, never to the client."""
+    return ApiError(500, "the server failed on this request; the next one is served normally")
+
+
+def _scrub(text: str) -> str:
+    # A path of the URL may hold surrogates, which UTF-8 cannot carry.
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,140 @@
+"""What is noted of a completion request while it runs, and the `Outcome` that is made of it at its end."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import trio
+
+from tandem.actors.store import Record
+from tandem.actors.watchdog import Counted
+from tandem.conductor.router.client_kind import client_kind
+from tandem.engine.text.reading.deltas import Finish
+from tandem.http.context import Context
+from tandem.http.openai.counts import add_up
+from tandem.http.openai.errors import ApiError
+from tandem.log import request_line
+from tandem.store.outcome import Outcome
+
+__all__ = ["RequestRecord"]
+
+log = logging.getLogger(__name__)
+
+BUSY = (429, 503)
+CLIENT_CLOSED = 499
+"""The status a row has where the client left before any was sent; no response carries it."""
+
+
+class RequestRecord:
+    """Begun at arrival, closed once: then the row, the counts and the log line go out."""
+
+    def __init__(self, context: Context, request_id: str, endpoint: str, headers: Mapping[str, str]) -> None:
+        self._context = context
+        self._endpoint = endpoint
+        self._headers = headers
+        self._ts_ms = int(context.wall.now().timestamp() * 1e3)
+        self._error: ApiError | None = None
+        self._finishes: list[Finish] = []
+        self._closed = False
+        self.request_id = request_id
+        self.arrived_at = trio.current_time()
+        self.stream = False
+        self.model: str | None = None
+        self.messages: Sequence[Mapping[str, Any]] = ()
+        self.limit: int | None = None
+        self.slot: int | None = None
+        self.choices = 1
+
+    def failed(self, error: ApiError) -> None:
+        """The request was refused or has failed; the first reason stands."""
+        self._error = self._error or error
+
+    def finished(self, finishes: Sequence[Finish]) -> None:
+        """Choices have ended."""
+        self._finishes.extend(finishes)
+
+    def close(self) -> None:
+        """The request is over. Offers the row and the counts, which never delay it, and writes its log line."""
+        if self._closed:
+            return
+        self._closed = True
+        outcome = self._outcome()
+        self._context.store.offer(Record(outcome))
+        self._context.watchdog.offer(Counted(outcome.status, outcome.finish_reason, outcome.error_type))
+        log.info(request_line(outcome))
+
+    def _outcome(self) -> Outcome:
+        reason = self._reason()
+        error = self._error
+        status = error.status if error else CLIENT_CLOSED if reason == "abandoned" else 200
+        total_ms = 1e3 * (trio.current_time() - self.arrived_at)
+        return Outcome(
+            request_id=self.request_id,
+            ts_ms=self._ts_ms,
+            endpoint=self._endpoint,
+            stream=self.stream,
+            status=status,
+            finish_reason=reason,
+            error_type=(error.code or error.type) if error else None,
+            stop_detail=self._finishes[0].detail if self._finishes and not error else None,
+            model=self.model,
+            client_id=_client_id(self._headers),
+            client_kind=client_kind(self._headers, self.messages),
+            total_ms=total_ms,
+            max_tokens=self.limit,
+            slot=self.slot,
+            **_figures(self._finishes),
+        )
+
+    def _reason(self) -> str:
+        if self._error is not None:
+            return "refused" if self._error.status < 500 or self._error.status in BUSY else "error"
+        if len(self._finishes) < self.choices:
+            return "abandoned"
+        reasons = [finish.reason for finish in self._finishes]
+        for worst in ("error", "abandoned", "timeout", "length", "tool_calls"):
+            if worst in reasons:
+                return worst
+        return "stop"
+
+
+def _client_id(headers: Mapping[str, str]) -> str:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        return "anon"
+    return "k:" + hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+def _figures(finishes: Sequence[Finish]) -> dict[str, Any]:
+    """Token counts and times of all choices: the prompt is read once, what they wrote adds up (OBS-009, OBS-010)."""
+    if not finishes:
+        return {}
+    usage, timings = add_up(finishes)
+    steps = usage.completion - len(finishes)
+    return {
+        "prompt_tokens": usage.prompt,
+        "cached_tokens": usage.cached,
+        "completion_tokens": usage.completion,
+        "reasoning_tokens": usage.reasoning,
+        "conductor_hidden_tokens": usage.hidden,
+        "engine_cached": usage.engine_cached,
+        "forwarded_tokens": usage.engine_prompt,
+        "queue_ms": timings.queue_ms,
+        "prompt_ms": timings.prompt_ms,
+        "ttft_ms": timings.queue_ms + timings.prompt_ms,
+        "decode_ms": timings.predicted_ms,
+        "decode_tps": _rate(steps, timings.predicted_ms),
+        "prefill_tps": _rate(usage.engine_prompt, timings.prompt_ms),
+        "blocks": timings.blocks,
+        "draft_tokens": timings.drafted,
+        "draft_accepted": timings.draft_accepted,
+        "tool_calls": 0,
+        "cache_source": timings.cache_source,
+    }
+
+
+def _rate(tokens: int, ms: float) -> float | None:
+    return 1e3 * tokens / ms if ms > 0 and tokens > 0 else None

@@ -1,0 +1,25 @@
+"""Responses: JSON bodies and event streams with the headers every proxy and client needs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+
+from quart import Response, current_app
+
+__all__ = ["json_response", "stream_response"]
+
+STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+def json_response(body: bytes, headers: Mapping[str, str] | None = None, *, status: int = 200) -> Response:
+    """A complete JSON body."""
+    return Response(body, status=status, headers=dict(headers or {}), content_type="application/json")
+
+
+def stream_response(body: AsyncIterator[bytes], headers: Mapping[str, str]) -> Response:
+    """Server-sent events. `make_response` would refuse an async iterator and a timeout would cut a long answer."""
+    response: Response = current_app.response_class(
+        body, headers={**STREAM_HEADERS, **headers}, content_type="text/event-stream"
+    )
+    response.timeout = None
+    return response

@@ -1,0 +1,93 @@
+"""GET /health: answered from the watchdog's snapshots, so it never waits for a generation (API-053, SCH-103)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import trio
+from quart import Blueprint, Response
+
+import tandem
+from tandem.actors.kit import ActorGone
+from tandem.actors.store import Facts, LedgerFacts
+from tandem.actors.watchdog import Look, Sight
+from tandem.http.context import Context, context
+
+__all__ = ["blueprint"]
+
+blueprint = Blueprint("health", __name__)
+
+ANSWER_S = 0.05
+"""How long the store may take to tell its figures; without them the block is left out."""
+
+
+@blueprint.get("/health")
+async def health() -> Response:
+    here = context()
+    sight = await _look(here)
+    status = "failed" if sight is None else "draining" if sight.draining else "ok"
+    body = _identity(here, status)
+    if sight is not None:
+        body |= _running(here, sight)
+    ledger = await _ledger(here)
+    if ledger is not None:
+        body["ledger"] = ledger
+    return Response(msgspec.json.encode(body), status=200 if status == "ok" else 503, content_type="application/json")
+
+
+async def _look(here: Context) -> Sight | None:
+    """None when the watchdog or something essential has gone."""
+    if here.broken:
+        return None
+    try:
+        return await here.watchdog.ask(Look)
+    except ActorGone:
+        return None
+
+
+async def _ledger(here: Context) -> dict[str, Any] | None:
+    facts: Facts | None = None
+    with trio.move_on_after(ANSWER_S):
+        try:
+            facts = await here.store.ask(LedgerFacts)
+        except ActorGone:
+            return None
+    return None if facts is None else msgspec.to_builtins(facts)
+
+
+def _identity(here: Context, status: str) -> dict[str, Any]:
+    return {
+        "status": status,
+        "model": "TandemLLM",
+        "base_model": here.card.name,
+        "version": tandem.__version__,
+        "uptime_s": round(trio.current_time() - here.started_at, 1),
+        "weights": dict(here.card.weights),
+    }
+
+
+def _running(here: Context, sight: Sight) -> dict[str, Any]:
+    settings = here.settings
+    return {
+        "inflight": {
+            "running": sight.running,
+            "waiting": sight.waiting,
+            "served": sight.served,
+            "refused": dict(sight.refused),
+            "errors": sight.errors,
+            "timeouts": sight.timeouts,
+            "abandoned": sight.abandoned,
+        },
+        "limits": {
+            "max_queue": settings.max_queue,
+            "queue_timeout_s": settings.queue_timeout,
+            "request_timeout_s": settings.request_timeout,
+            "context_length": here.card.max_len,
+        },
+        "watch": {
+            "stuck": list(sight.stuck),
+            "off": list(here.switched_off),
+            "loop_lag_ms": round(sight.loop_lag_ms, 1),
+        },
+    }

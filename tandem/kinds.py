@@ -1,0 +1,155 @@
+"""The kinds of value a setting takes: how each is read and described. `tandem.config` declares the settings."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+__all__ = ["Choice", "FilePath", "Flag", "Kind", "OnOff", "Real", "Source", "Text", "Whole"]
+
+
+class Kind(Protocol):
+    """What values a setting takes."""
+
+    @property
+    def metavar(self) -> str:
+        """What stands for the value in the help."""
+
+    @property
+    def allowed(self) -> str:
+        """What the setting takes, to end a sentence that starts with "it takes"."""
+
+    def read(self, text: str) -> Any:
+        """The value; raises ValueError when `text` is not one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Any text but an empty one."""
+
+    metavar: str = "TEXT"
+    allowed: str = "a text that is not empty"
+
+    def read(self, text: str) -> str:
+        if not text.strip():
+            raise ValueError(text)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file, a directory or a name, kept as text; a leading `~` is the home directory."""
+
+    metavar: str = "PATH"
+    allowed: str = "a GGUF file, a checkpoint directory or smollm2-135m"
+
+    def read(self, text: str) -> str:
+        if not text.strip():
+            raise ValueError(text)
+        return os.path.expanduser(text)
+
+
+@dataclass(frozen=True, slots=True)
+class FilePath:
+    """A path; a leading `~` is the home directory."""
+
+    metavar: str = "PATH"
+    allowed: str = "a path"
+
+    def read(self, text: str) -> Path:
+        if not text.strip() or "\0" in text:
+            raise ValueError(text)
+        return Path(os.path.expanduser(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number from `low` to `high`, both included."""
+
+    low: int
+    high: int
+    metavar: str = "N"
+
+    @property
+    def allowed(self) -> str:
+        return f"a whole number from {self.low} to {self.high}"
+
+    def read(self, text: str) -> int:
+        value = int(text)
+        if not self.low <= value <= self.high:
+            raise ValueError(text)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Real:
+    """A finite number from `low` to `high`, both included."""
+
+    low: float
+    high: float
+    metavar: str = "SECONDS"
+
+    @property
+    def allowed(self) -> str:
+        return f"a number from {self.low:g} to {self.high:.10g}"
+
+    def read(self, text: str) -> float:
+        value = float(text)
+        if not (math.isfinite(value) and self.low <= value <= self.high):
+            raise ValueError(text)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    @property
+    def metavar(self) -> str:
+        return "|".join(self.words)
+
+    @property
+    def allowed(self) -> str:
+        return " or ".join(self.words)
+
+    def read(self, text: str) -> str:
+        if text not in self.words:
+            raise ValueError(text)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class OnOff:
+    """A switch that is written out, so that it can be turned off where it is on by default."""
+
+    metavar: str = "on|off"
+    allowed: str = "on or off"
+
+    def read(self, text: str) -> bool:
+        return _switch(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A switch that is off unless its flag is given; as a variable it is written out."""
+
+    metavar: str = ""
+    allowed: str = "on or off"
+
+    def read(self, text: str) -> bool:
+        return _switch(text)
+
+
+def _switch(text: str) -> bool:
+    match text.strip().lower():
+        case "on" | "1" | "true" | "yes":
+            return True
+        case "off" | "0" | "false" | "no":
+            return False
+        case _:
+            raise ValueError(text)

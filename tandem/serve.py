@@ -1,0 +1,153 @@
+"""`tandem serve`: STATE's lock, the engine, then Hypercorn around the service until a signal drains it.
+
+The socket is bound first, so that a port in use is known before a model is loaded, and listens last, so that nothing
+answers before the model does (API-002).
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import sys
+import time
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import hypercorn.trio
+import rich.progress
+import trio
+from hypercorn.config import Config as HypercornConfig
+
+from tandem.actors.kit import ActorGone
+from tandem.actors.slots import Abort
+from tandem.build import Progress, build_engine, build_parts
+from tandem.config import Settings
+from tandem.engine.verbs import Engine
+from tandem.http.app import create_app
+from tandem.http.limits import hypercorn_config
+from tandem.log import setup_logging
+from tandem.service import Service, drain, open_service
+from tandem.state import State, open_state
+
+__all__ = ["run"]
+
+log = logging.getLogger(__name__)
+
+CLIENT_GONE_MS = 60_000
+"""TCP_USER_TIMEOUT: how long a client's kernel may acknowledge nothing (API-003)."""
+FAILED = 1
+
+
+def run(settings: Settings) -> int:
+    """Serve until a signal; the exit code. Raises `CheckpointError`, `StateLocked` or `OSError` before the start."""
+    with setup_logging(log_content=settings.log_content):
+        for variable in settings.unknown:
+            log.warning("[config] %s names no setting and changes nothing", variable)
+        if not settings.is_loopback:
+            log.warning("[config] %s is reachable from other machines and nothing asks for a password", settings.host)
+        temporary = settings.fake and "state_dir" not in settings.named
+        with open_state(settings.state_dir, temporary=temporary) as state, closing(_bind(settings)) as listener:
+            with _Progress() as progress:
+                engine = build_engine(settings, state, progress)
+            return trio.run(partial(_serve, settings, state, engine, listener))
+
+
+def _bind(settings: Settings) -> socket.socket:
+    family, kind, _, _, address = socket.getaddrinfo(
+        settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listener = socket.socket(family, kind)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # Accepted sockets inherit it. Hypercorn shields its writes, so only the kernel can end one to a stalled reader.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, CLIENT_GONE_MS)
+    try:
+        listener.bind(address)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+async def _serve(settings: Settings, state: State, engine: Engine[Any, Any], listener: socket.socket) -> int:
+    async with open_service(settings, build_parts(settings, state, engine)) as service:
+        shutdown = trio.Event()
+        config: HypercornConfig = hypercorn_config()
+        # Hypercorn closes the socket it is given, so it gets a descriptor of its own.
+        config.bind = [f"fd://{listener.dup().detach()}"]
+        async with trio.open_nursery() as signals:
+            signals.start_soon(_watch_signals, service)
+            async with trio.open_nursery() as front:
+                front.start_soon(_drain_when_told, service, shutdown)
+                app = create_app(service.context)
+                await front.start(partial(hypercorn.trio.serve, app, config, shutdown_trigger=shutdown.wait))
+                _announce(settings, listener, service)
+            signals.cancel_scope.cancel()
+        return FAILED if service.context.broken else 0
+
+
+async def _watch_signals(service: Service) -> None:
+    """The first signal drains; the second also ends what runs at its next safe point (SCH-096)."""
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for number in signals:
+            if not service.stop.is_set():
+                log.info("[service] %s: draining", signal.Signals(number).name)
+                service.stop.set()
+                continue
+            log.info("[service] %s again: ending what runs", signal.Signals(number).name)
+            try:
+                await service.slot.tell(Abort("the server is stopping"))
+            except ActorGone:
+                return
+
+
+async def _drain_when_told(service: Service, shutdown: trio.Event) -> None:
+    await service.stop.wait()
+    await drain(service.context)
+    shutdown.set()
+
+
+def _announce(settings: Settings, listener: socket.socket, service: Service) -> None:
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    base = f"http://{shown}:{port}/v1"
+    log.info("[service] %s ready at %s", service.context.card.name, base)
+    print(
+        f"\nTandem serves {service.context.card.name} at {base}\nTry it:\n"
+        f"  curl {base}/chat/completions -H 'Content-Type: application/json' \\\n"
+        '    -d \'{"messages": [{"role": "user", "content": "Hello! Who are you?"}]}\'\n',
+        flush=True,
+    )
+
+
+class _Progress:
+    """Progress of a start that takes longer than two seconds: a bar on a terminal, else a line now and then."""
+
+    LINE_EVERY_S = 2.0
+
+    def __enter__(self) -> Progress:
+        self._bar = rich.progress.Progress(
+            rich.progress.TextColumn("{task.description}"),
+            rich.progress.BarColumn(),
+            rich.progress.TaskProgressColumn(),
+            rich.progress.TimeRemainingColumn(),
+            console=rich.console.Console(stderr=True),
+            disable=not sys.stderr.isatty(),
+            transient=True,
+        )
+        self._tasks: dict[str, rich.progress.TaskID] = {}
+        self._line_at = time.monotonic() + self.LINE_EVERY_S
+        self._bar.start()
+        return self._update
+
+    def _update(self, what: str, done: int, total: int) -> None:
+        if what not in self._tasks:
+            self._tasks[what] = self._bar.add_task(what, total=total)
+        self._bar.update(self._tasks[what], completed=done, total=total)
+        if self._bar.disable and time.monotonic() >= self._line_at and done < total:
+            log.info("[start] %s: %d %%", what, 100 * done // max(total, 1))
+            self._line_at = time.monotonic() + self.LINE_EVERY_S
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()

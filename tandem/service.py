@@ -1,0 +1,120 @@
+"""The service: opens the nurseries, starts and wires the actors, drains.
+
+Nesting, outermost first: store, watchdog and engine host; inside them turn scheduler, slot and queue; inside those
+whatever serves HTTP (`tandem.serve` or `tandem.asgi`). What is inside may use what is outside until its own end. Adding
+an actor is a new file and one line of wiring in `open_service`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import trio
+
+from tandem.actors.host import EngineHost
+from tandem.actors.kit import Actor, ActorGone, Blocking, Ref, WallClock, supervise
+from tandem.actors.queue import Drain, Queue
+from tandem.actors.slots import Slot, SlotMessage
+from tandem.actors.store import Flush, Store
+from tandem.actors.turns import Turns
+from tandem.actors.watchdog import Watchdog
+from tandem.config import Settings
+from tandem.engine.verbs import Engine
+from tandem.http.context import Context
+
+__all__ = ["Parts", "Service", "drain", "open_service"]
+
+log = logging.getLogger(__name__)
+
+LAST_PIECES_S = 60.0
+"""How long a drain waits for clients to read what is ready for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What differs between a real service and one under the mock clock."""
+
+    engine: Engine[Any, Any]
+    host: EngineHost
+    store: Store
+    blocking: Blocking
+    wall: WallClock
+
+
+@dataclass(slots=True)
+class Service:
+    """A running service: its context, its slot, and whether something essential has broken."""
+
+    context: Context
+    slot: Ref[SlotMessage]
+    stop: trio.Event
+    """Set when the service is to drain: by a signal, or by the defect of an essential actor."""
+
+
+@asynccontextmanager
+async def open_service(settings: Settings, parts: Parts) -> AsyncIterator[Service]:
+    """Everything but the HTTP server. Leaving the block cancels what runs; `drain` first to let it finish."""
+    watchdog = Watchdog(sweep_s=settings.conductor_watch_s, stuck_s=settings.stuck_s)
+    turns = Turns(quantum_s=settings.turn_quantum_ms / 1e3)
+    queue = Queue(max_queue=settings.max_queue, watchdog=watchdog.ref)
+    slot = Slot(0, engine=parts.engine, host=parts.host, turns=turns.ref, queue=queue.ref, watchdog=watchdog.ref)
+    queue.add_slot(0, slot.ref)
+    context = Context(
+        settings=settings,
+        card=parts.engine.card,
+        text=parts.engine.text,
+        queue=queue.ref,
+        store=parts.store.ref,
+        watchdog=watchdog.ref,
+        blocking=parts.blocking,
+        wall=parts.wall,
+        started_at=trio.current_time(),
+        created=parts.wall.now(),
+    )
+    service = Service(context, slot.ref, trio.Event())
+    essential: list[Actor[Any]] = [queue, turns, slot]
+    foundations: list[Actor[Any]] = [parts.store, watchdog]
+    if isinstance(parts.host, Actor):
+        foundations.append(parts.host)
+    for actor in (*essential, parts.store):
+        watchdog.watch(actor.ref)
+
+    def on_defect(name: str, _defect: Exception) -> None:
+        if any(actor.ref.name == name and actor.essential for actor in (*essential, *foundations)):
+            log.error("[service] %s has failed: draining", name)
+            context.broken.append(name)
+            service.stop.set()
+        else:
+            log.error("[service] %s stays off", name)
+            context.switched_off.append(name)
+
+    async with trio.open_nursery() as outer:
+        for actor in foundations:
+            await outer.start(partial(supervise, actor, on_defect))
+        async with trio.open_nursery() as inner:
+            for actor in essential:
+                await inner.start(partial(supervise, actor, on_defect))
+            try:
+                yield service
+            finally:
+                inner.cancel_scope.cancel()
+        outer.cancel_scope.cancel()
+
+
+async def drain(context: Context) -> None:
+    """No new work; returns when what ran has been answered and written down (API-202, SCH-092)."""
+    try:
+        await context.queue.ask(Drain)
+    except ActorGone:
+        log.error("[service] the queue has ended: nothing to wait for")
+    with trio.move_on_after(LAST_PIECES_S):
+        await context.traffic.wait_idle()
+    try:
+        await context.store.ask(Flush)
+    except ActorGone:
+        log.error("[service] the store has ended: its last rows are lost")

@@ -1,0 +1,169 @@
+"""Both implementations of the ledger, by the same tests. aiosqlite has threads, so the clock is the real one."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, closing
+from pathlib import Path
+
+import pytest
+import trio
+
+from tandem.store.aio import open_aio
+from tandem.store.inline import open_inline
+from tandem.store.ledger import Ledger, NewerLedger, StoreError, open_writer
+from tests.store.samples import CREATED, fingerprint, make_file, mode, outcome, request_ids
+
+Opener = Callable[..., AbstractAsyncContextManager[Ledger]]
+SLOW = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT max(i) FROM n"
+
+
+@pytest.fixture(params=[open_inline, open_aio], ids=["inline", "aio"])
+def opener(request: pytest.FixtureRequest) -> Opener:
+    found: Opener = request.param
+    return found
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "usage" / "of" / "ledger.sqlite3"
+
+
+@pytest.mark.spec("OBS-117")
+async def test_rows_are_read_back_and_kept(opener: Opener, path: Path) -> None:
+    async with opener(path, CREATED) as ledger:
+        await ledger.write_rows([outcome(n) for n in range(3)])
+        await ledger.write_rows([])
+        await ledger.write_rows([outcome(3, model=None)])
+        assert await ledger.query("SELECT count(*), max(request_id) FROM requests") == [(4, "req-3")]
+        assert await ledger.query("SELECT id FROM requests WHERE status = ?", (500,)) == []
+        assert ledger.bytes() > 4096
+    async with opener(path, CREATED) as ledger:
+        assert await ledger.query("SELECT count(*) FROM requests") == [(4,)]
+    assert request_ids(path) == ["req-0", "req-1", "req-2", "req-3"]
+
+
+@pytest.mark.spec("OBS-001")
+async def test_only_the_owner_can_read_the_files(opener: Opener, path: Path) -> None:
+    async with opener(path, CREATED) as ledger:
+        await ledger.write_rows([outcome()])
+        assert {file.name for file in path.parent.iterdir()} >= {path.name, f"{path.name}-wal"}
+        assert {mode(file) for file in path.parent.iterdir()} == {0o600}
+    assert [mode(parent) for parent in (path.parent, path.parent.parent)] == [0o700, 0o700]
+
+
+@pytest.mark.spec("OBS-001")
+async def test_a_file_that_others_could_read_is_closed_to_them(opener: Opener, path: Path) -> None:
+    make_file(path, b"", 0o644)
+    async with opener(path, CREATED):
+        assert mode(path) == 0o600
+    assert mode(path.parent) == 0o755  # a directory somebody made is left alone
+
+
+@pytest.mark.spec("OBS-002")
+async def test_journal_and_vacuum_modes_and_a_reader_that_cannot_write(opener: Opener, path: Path) -> None:
+    with closing(open_writer(path, CREATED)) as writer:
+        assert writer.execute("PRAGMA synchronous").fetchone() == (1,)  # NORMAL
+    async with opener(path, CREATED) as ledger:
+        assert await ledger.query("PRAGMA journal_mode") == [("wal",)]
+        assert await ledger.query("PRAGMA auto_vacuum") == [(2,)]  # incremental
+        with pytest.raises(StoreError, match="readonly"):
+            await ledger.query("DELETE FROM requests")
+
+
+@pytest.mark.spec("OBS-007")
+async def test_a_newer_file_is_refused_and_not_touched(opener: Opener, path: Path) -> None:
+    make_file(path, b"", 0o640)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE requests (id INTEGER PRIMARY KEY, unheard_of TEXT)")
+        connection.execute("PRAGMA user_version = 99")
+    before = fingerprint(path)
+    with pytest.raises(NewerLedger, match="version 99, this Tandem knows 1: update"):
+        async with opener(path, CREATED):
+            pass
+    assert fingerprint(path) == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+async def test_what_is_no_database_or_no_place_for_one_is_refused(opener: Opener, path: Path) -> None:
+    make_file(path, b"not a database" * 1000, 0o600)
+    for bad in (path, path.parent, path / "below-a-file"):
+        with pytest.raises(StoreError):
+            async with opener(bad, CREATED):
+                pass
+
+
+@pytest.mark.spec("OBS-117")
+async def test_a_batch_is_written_whole_or_not_at_all(opener: Opener, path: Path) -> None:
+    async with opener(path, CREATED) as ledger:
+        with pytest.raises(StoreError, match="NOT NULL"):
+            await ledger.write_rows([outcome(0), outcome(1, client_id=None), outcome(2)])
+        await ledger.write_rows([outcome(3)])
+    assert request_ids(path) == ["req-3"]
+
+
+async def test_a_locked_file_fails_the_batch_and_the_next_one_works(opener: Opener, path: Path) -> None:
+    async with opener(path, CREATED, busy_s=0.01) as ledger:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreError, match="locked"):
+                await ledger.write_rows([outcome(0)])
+            other.execute("ROLLBACK")
+        await ledger.write_rows([outcome(1)])
+    assert request_ids(path) == ["req-1"]
+
+
+async def test_a_full_disk_fails_the_batch_and_the_next_one_works(
+    opener: Opener, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_on_a_full_disk(*args: object) -> sqlite3.Connection:
+        connection = open_writer(*args)  # type: ignore[arg-type]
+        connection.execute("PRAGMA max_page_count = 12")
+        return connection
+
+    monkeypatch.setattr(f"{opener.__module__}.open_writer", open_on_a_full_disk)
+    async with opener(path, CREATED) as ledger:
+        with pytest.raises(StoreError, match="full"):
+            await ledger.write_rows([outcome(n) for n in range(1000)])
+        await ledger.write_rows([outcome(1000)])
+    assert request_ids(path) == ["req-1000"]
+
+
+async def test_a_cancelled_writer_leaves_with_its_rows_committed(opener: Opener, path: Path) -> None:
+    async with opener(path, CREATED) as ledger:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await ledger.write_rows([outcome()])
+        assert await ledger.query("SELECT count(*) FROM requests") == [(1,)]
+
+
+async def test_a_cancelled_query_does_not_hold_up_the_next(path: Path) -> None:
+    async with open_aio(path, CREATED) as ledger:
+        with trio.move_on_after(0.05) as scope:
+            await ledger.query(SLOW, (100_000_000,))
+        assert scope.cancelled_caught
+        with trio.fail_after(2):
+            assert await ledger.query(SLOW, (10,)) == [(10,)]
+
+
+@pytest.mark.parametrize("how", ["cancelled", "failed"])
+async def test_connections_and_threads_end_with_the_block(opener: Opener, path: Path, how: str) -> None:
+    threads = threading.active_count()
+
+    async def use() -> None:
+        async with opener(path, CREATED) as ledger:
+            await ledger.write_rows([outcome()])
+            if how == "failed":
+                raise LookupError
+            await trio.sleep_forever()
+
+    with trio.move_on_after(0.2):
+        if how == "failed":
+            with pytest.RaisesGroup(LookupError, allow_unwrapped=True, flatten_subgroups=True):
+                await use()
+        else:
+            await use()
+    assert threading.active_count() == threads
+    assert list(path.parent.iterdir()) == [path]  # the last connection folds the write-ahead log in

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import io
+import logging
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tandem.log import QUEUED_LINES, QUIET, request_line, setup_logging
+from tests.store.samples import outcome
+
+MARKER = "the quick brown marker"
+log = logging.getLogger("tandem.somewhere")
+
+
+def logged(write: Callable[[], object], *, log_content: bool = False, level: int = logging.INFO) -> str:
+    stream = io.StringIO()
+    with setup_logging(log_content=log_content, level=level, stream=stream):
+        write()
+    return stream.getvalue()
+
+
+@pytest.mark.spec("OBS-042")
+def test_a_line_is_time_level_tag_text() -> None:
+    text = logged(lambda: log.warning("[memory] %d of %d bytes", 3, 4))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} WARNING \[memory\] 3 of 4 bytes\n", text)
+
+
+@pytest.mark.spec("OBS-042")
+def test_lines_go_to_stdout() -> None:
+    code = "import logging, tandem.log\nwith tandem.log.setup_logging():\n logging.getLogger().error('[x] y %s', '%d')"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.endswith("ERROR [x] y %d\n")
+    assert run.stderr == ""
+
+
+def test_a_message_without_a_tag_gets_its_library_for_one() -> None:
+    text = logged(lambda: logging.getLogger("hypercorn.error").info("Running on\n%s", "here"))
+    assert text.endswith("INFO [hypercorn] Running on\\nhere\n")
+
+
+def test_noise_of_libraries_is_left_out() -> None:
+    def write() -> None:
+        for name in QUIET:
+            logging.getLogger(name).info(MARKER)
+        logging.getLogger("hypercorn.access").critical(MARKER)
+        logging.getLogger("aiosqlite").debug(MARKER)
+
+    assert logged(write, level=logging.DEBUG) == ""
+    assert all(logging.getLogger(name).level == logging.NOTSET for name in QUIET)  # as they were before
+
+
+@pytest.mark.spec("API-206", "OBS-042")
+def test_the_line_of_a_request() -> None:
+    ended = outcome(
+        1,
+        client_kind="opencode",
+        cached_tokens=8,
+        reasoning_tokens=5,
+        queue_ms=0.4,
+        prompt_ms=120.6,
+        decode_tps=31.26,
+        model=MARKER,
+    )
+    assert request_line(ended) == (
+        "[req] req-1 client=opencode status=200 finish=stop prompt_tokens=12 cached_tokens=8 completion_tokens=34 "
+        "reasoning_tokens=5 queue_ms=0 prompt_ms=121 total_ms=56 decode_tps=31.3"
+    )
+
+
+@pytest.mark.spec("API-206")
+def test_the_line_of_a_refused_request() -> None:
+    refused = outcome(
+        2, status=503, finish_reason="refused", error_type="queue_full", prompt_tokens=None, completion_tokens=None
+    )
+    assert request_line(refused) == (
+        "[req] req-2 client=anon status=503 finish=refused prompt_tokens=- cached_tokens=- completion_tokens=- "
+        "reasoning_tokens=- queue_ms=- prompt_ms=- total_ms=56 decode_tps=- error=queue_full"
+    )
+
+
+def plain() -> None:
+    error = ValueError(MARKER)
+    error.add_note(MARKER)
+    raise error
+
+
+def chained() -> None:
+    try:
+        plain()
+    except ValueError as error:
+        raise LookupError(MARKER) from error
+
+
+def in_handler() -> None:
+    try:
+        plain()
+    except ValueError:
+        raise LookupError(MARKER)  # noqa: B904
+
+
+def group() -> None:
+    errors: list[Exception] = []
+    for fail in (plain, chained):
+        try:
+            fail()
+        except Exception as error:
+            errors.append(error)
+    raise ExceptionGroup(MARKER, [ExceptionGroup(MARKER, errors), SyntaxError(MARKER, (MARKER, 1, 1, MARKER))])
+
+
+def decode() -> None:
+    MARKER.encode().decode("utf-32")
+
+
+def with_traceback(fail: Callable[[], object]) -> Callable[[], None]:
+    def write() -> None:
+        try:
+            fail()
+        except Exception as error:
+            log.exception("[x] failed: %s", error)
+            log.error(error, exc_info=error)
+            log.error("%(error)s", {"error": error})
+
+    return write
+
+
+@pytest.mark.spec("API-207", "OBS-048")
+@pytest.mark.parametrize("fail", [plain, chained, in_handler, group, decode])
+def test_exceptions_are_logged_by_frames_and_types(fail: Callable[[], None]) -> None:
+    text = logged(with_traceback(fail))
+    assert MARKER not in text
+    assert MARKER.split()[-1] not in text
+    assert f", in {fail.__name__}\n" in text
+    assert "Traceback (most recent call last):\n" in text
+
+
+@pytest.mark.spec("API-207")
+@pytest.mark.parametrize("fail", [plain, chained, in_handler, group])
+def test_log_content_admits_their_messages(fail: Callable[[], None]) -> None:
+    assert MARKER in logged(with_traceback(fail), log_content=True)
+
+
+def test_a_chain_and_a_group_are_shown_in_order() -> None:
+    text = logged(with_traceback(chained))
+    assert text.index("\nValueError\n") < text.index("which led to") < text.index("\nLookupError\n")
+    text = logged(with_traceback(group))
+    types = re.findall(r"^( *)(ExceptionGroup|ValueError|LookupError|SyntaxError)$", text, re.MULTILINE)[:6]
+    assert [(len(indent), name) for indent, name in types] == [
+        (0, "ExceptionGroup"),
+        (4, "ExceptionGroup"),
+        (8, "ValueError"),
+        (8, "ValueError"),
+        (8, "LookupError"),
+        (4, "SyntaxError"),
+    ]
+
+
+def test_a_ring_of_exceptions_ends() -> None:
+    first, second = ValueError(MARKER), LookupError(MARKER)
+    first.__cause__, second.__cause__ = second, first
+    text = logged(lambda: log.error("[x] ring", exc_info=first))
+    assert text.count("which led to") == 1
+
+
+def test_a_stream_that_nobody_reads_holds_nobody_up() -> None:
+    class Stalled(io.StringIO):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stalled = threading.Event()
+            self.goes_on = threading.Event()
+
+        def write(self, text: str) -> int:
+            self.stalled.set()
+            assert self.goes_on.wait(10)
+            return super().write(text)
+
+    stream = Stalled()
+    with setup_logging(stream=stream):
+        log.info("[x] first")
+        assert stream.stalled.wait(10)
+        for number in range(QUEUED_LINES + 7):
+            log.info("[x] %d", number)
+        stream.goes_on.set()
+        while "[x] 100\n" not in stream.getvalue():
+            time.sleep(0.001)
+        log.info("[x] last")
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 1 + QUEUED_LINES + 2
+    assert lines[-2].endswith("[x] last")
+    assert lines[-1] == "... 7 lines before this one were lost: stdout is not read"
