@@ -3,12 +3,17 @@
 Settings come from the environment alone. The service lives in the lifespan scope, in a nursery of its own; one worker
 only, since one process at a time uses a STATE. `tandem serve` is the richer way in: the draining of running answers and
 the kernel's timeout for dead clients are promised there alone.
+
+The shipped configuration has Hypercorn serve in its own process (`workers = 0`), because the parent of a single worker
+that has failed exits with 0 (Hypercorn 0.18). Hypercorn knows no SIGTERM there, so it is turned into SIGINT.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
+import threading
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -52,15 +57,49 @@ class AsgiService:
                 state = stack.enter_context(open_state(settings.state_dir, temporary=temporary))
                 engine = await trio.to_thread.run_sync(partial(build_engine, settings, state, _quiet))
             except Exception as error:
-                log.exception("[service] the start failed")
+                # Hypercorn prints the traceback.
+                log.error("[service] the start failed: %s", " ".join(str(error).split()))
                 await send({"type": "lifespan.startup.failed", "message": str(error)})
                 return
-            async with open_service(settings, build_parts(settings, state, engine)) as service:
+            async with (
+                open_service(settings, build_parts(settings, state, engine)) as service,
+                trio.open_nursery() as nursery,
+            ):
                 self._app = create_app(service.context)
+                if _is_server_process():
+                    nursery.start_soon(_interrupt_when_told, service.stop)
                 await send({"type": "lifespan.startup.complete"})
                 await receive()  # lifespan.shutdown
                 await drain(service.context)
+                nursery.cancel_scope.cancel()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _is_server_process() -> bool:
+    """False in the workers that Hypercorn starts: they ignore SIGINT, and their parent tells them when to stop."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+
+
+async def _interrupt_when_told(stop: trio.Event) -> None:
+    """Have Hypercorn shut down at the first SIGTERM or SIGINT, or once something essential has failed."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_watch_signals, stop)
+        await stop.wait()
+        nursery.cancel_scope.cancel()  # the next signal has its usual effect
+    _interrupt()
+
+
+async def _watch_signals(stop: trio.Event) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        await anext(signals)
+    stop.set()
+
+
+@trio.lowlevel.enable_ki_protection
+def _interrupt() -> None:
+    # From protected code trio raises KeyboardInterrupt in the main task, which is Hypercorn's, and in no actor.
+    signal.raise_signal(signal.SIGINT)
 
 
 def _quiet(_what: str, _done: int, _total: int) -> None:

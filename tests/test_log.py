@@ -40,8 +40,8 @@ def test_lines_go_to_stdout() -> None:
 
 
 def test_a_message_without_a_tag_gets_its_library_for_one() -> None:
-    text = logged(lambda: logging.getLogger("hypercorn.error").info("Running on\n%s", "here"))
-    assert text.endswith("INFO [hypercorn] Running on\\nhere\n")
+    text = logged(lambda: logging.getLogger("hypercorn.error").warning("Running on\n%s", "here"))
+    assert text.endswith("WARNING [hypercorn] Running on\\nhere\n")
 
 
 def test_noise_of_libraries_is_left_out() -> None:

@@ -5,6 +5,7 @@ Every step before the queue needs no engine, so its 400 is immediate while the e
 
 from __future__ import annotations
 
+import datetime
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar, assert_never
 from quart import Response, request
 
 from tandem.actors.outbox import Outbox
+from tandem.conductor.sessions import session_key
 from tandem.engine.decoding.generation import Generation
 from tandem.engine.errors import BadInput
 from tandem.engine.text.prompt import Prompt
@@ -67,8 +69,11 @@ class Endpoint(Protocol[RequestT]):
     def parse(self, body: Mapping[str, Any], context: Context) -> RequestT:
         """Raises `ApiError` naming the field at fault."""
 
-    def prompt(self, request: RequestT, context: Context) -> Prompt:
-        """Raises `BadInput` naming the field at fault."""
+    def prompt(self, request: RequestT, context: Context, first_date: datetime.date) -> Prompt:
+        """Raises `BadInput` naming the field at fault. `first_date` is that of the session's first request."""
+
+    def session_ids(self, request: RequestT) -> tuple[str | None, ...]:
+        """The session ids in the body, best first."""
 
     def stream(self, head: Head) -> Stream:
         """The encoder of a streamed answer."""
@@ -142,9 +147,12 @@ class _Handling(Generic[RequestT]):
         record.messages = self._endpoint.messages(asked)
 
     async def _prompt(self, asked: RequestT, size: int) -> Prompt:
+        context, endpoint = self._context, self._endpoint
+        key = session_key(self._record.headers, endpoint.session_ids(asked), endpoint.messages(asked))
+        session = context.sessions.open(key, context.wall.now().date())
         try:
             return await self._run_if_long(
-                size > LONG_PROMPT_BYTES, "prompt", self._endpoint.prompt, asked, self._context
+                size > LONG_PROMPT_BYTES, "prompt", endpoint.prompt, asked, context, session.first_date
             )
         except BadInput as error:
             raise errors.from_bad_input(error) from error

@@ -15,6 +15,7 @@ from tandem.actors.kit import Blocking, Ref, WallClock
 from tandem.actors.queue import QueueMessage
 from tandem.actors.store import StoreMessage
 from tandem.actors.watchdog import WatchdogMessage
+from tandem.conductor.sessions import Sessions
 from tandem.config import Settings
 from tandem.engine.text.model import TextModel
 from tandem.engine.verbs import ModelCard
@@ -110,6 +111,7 @@ class Context:
     """Essential actors that have failed: the service drains (SCH-006)."""
     switched_off: list[str] = field(default_factory=list)
     """Optional actors that have failed too often and stay off."""
+    sessions: Sessions = field(default_factory=Sessions)
     bodies: BodyBudget = field(default_factory=BodyBudget)
     traffic: Traffic = field(default_factory=Traffic)
 

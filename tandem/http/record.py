@@ -34,7 +34,7 @@ class RequestRecord:
     def __init__(self, context: Context, request_id: str, endpoint: str, headers: Mapping[str, str]) -> None:
         self._context = context
         self._endpoint = endpoint
-        self._headers = headers
+        self.headers = headers
         self._ts_ms = int(context.wall.now().timestamp() * 1e3)
         self._error: ApiError | None = None
         self._finishes: list[Finish] = []
@@ -81,8 +81,8 @@ class RequestRecord:
             error_type=(error.code or error.type) if error else None,
             stop_detail=self._finishes[0].detail if self._finishes and not error else None,
             model=self.model,
-            client_id=_client_id(self._headers),
-            client_kind=client_kind(self._headers, self.messages),
+            client_id=_client_id(self.headers),
+            client_kind=client_kind(self.headers, self.messages),
             total_ms=total_ms,
             max_tokens=self.limit,
             slot=self.slot,

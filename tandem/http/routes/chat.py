@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,8 +28,11 @@ class Chat(Endpoint[ChatRequest]):
     def parse(self, body: Mapping[str, Any], context: Context) -> ChatRequest:
         return parse_chat(body, context.text.is_token)
 
-    def prompt(self, request: ChatRequest, context: Context) -> Prompt:
-        return context.text.render(conversation(request, context.wall.now().date()))
+    def prompt(self, request: ChatRequest, context: Context, first_date: datetime.date) -> Prompt:
+        return context.text.render(conversation(request, first_date))
+
+    def session_ids(self, request: ChatRequest) -> tuple[str | None, ...]:
+        return (request.conversation_id, request.session_id)
 
     def stream(self, head: Head) -> ChatStream:
         return ChatStream(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,8 +28,11 @@ class Completions(Endpoint[CompletionRequest]):
     def parse(self, body: Mapping[str, Any], context: Context) -> CompletionRequest:
         return parse_completion(body, context.text.is_token)
 
-    def prompt(self, request: CompletionRequest, context: Context) -> Prompt:
+    def prompt(self, request: CompletionRequest, context: Context, first_date: datetime.date) -> Prompt:
         return context.text.read(request.prompt)
+
+    def session_ids(self, request: CompletionRequest) -> tuple[str | None, ...]:
+        return ()
 
     def stream(self, head: Head) -> CompletionStream:
         return CompletionStream(

@@ -193,7 +193,7 @@ def test_a_conversation_that_ends_with_the_assistant(model: CheckpointText) -> N
         assert text.endswith("<|im_start|>assistant\nb<|im_end|>\n<|im_start|>assistant\n")
 
 
-@pytest.mark.spec("ENG-180", "API-256")
+@pytest.mark.spec("ENG-180")
 def test_the_date_is_the_conversations() -> None:
     model = text_of("{{ strftime_now('%Y-%m-%d') }}")
     assert shown(model, [user("a")], today=datetime.date(2026, 1, 31)) == "2026-01-31"

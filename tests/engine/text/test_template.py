@@ -49,7 +49,7 @@ def test_the_environment() -> None:
     assert ChatTemplate("{{ bos_token }}|{{ eos_token }}", bos_token="<s>", eos_token="</s>").render([]) == "<s>|</s>"
 
 
-@pytest.mark.spec("ENG-180", "API-256")
+@pytest.mark.spec("ENG-180")
 def test_strftime_now_gives_the_day_it_is_given() -> None:
     source = "{% if strftime_now is defined %}{{ strftime_now('%d %b %Y %H:%M') }}{% else %}none{% endif %}"
     assert render(source, today=DAY) == "03 Feb 2026 00:00"
