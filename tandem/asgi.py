@@ -22,6 +22,7 @@ import trio
 
 from tandem.build import build_engine, build_parts
 from tandem.config import Settings
+from tandem.http import connection
 from tandem.http.app import create_app
 from tandem.http.edge import AsgiApp, Receive, Scope, Send
 from tandem.log import setup_logging
@@ -49,6 +50,7 @@ class AsgiService:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()  # lifespan.startup
+        connection.install()
         with ExitStack() as stack:
             try:
                 settings = Settings.from_sources({}, os.environ)

@@ -25,6 +25,7 @@ from tandem.actors.slots import Abort
 from tandem.build import Progress, build_engine, build_parts
 from tandem.config import Settings
 from tandem.engine.verbs import Engine
+from tandem.http import connection
 from tandem.http.app import create_app
 from tandem.http.limits import hypercorn_config
 from tandem.log import setup_logging
@@ -42,6 +43,7 @@ FAILED = 1
 
 def run(settings: Settings) -> int:
     """Serve until a signal; the exit code. Raises `CheckpointError`, `StateLocked` or `OSError` before the start."""
+    connection.install()
     with setup_logging(log_content=settings.log_content):
         for variable in settings.unknown:
             log.warning("[config] %s names no setting and changes nothing", variable)

@@ -34,10 +34,6 @@ class FairShare:
         self._used[slot] = max(self._used.get(slot, 0.0), self._floor)
         self._waiting.add(slot)
 
-    def withdraw(self, slot: int) -> None:
-        """`slot` waits no more."""
-        self._waiting.discard(slot)
-
     def give_up(self, slot: int, now: float) -> None:
         """The holder returns the turn; from anybody else this has no effect."""
         if slot == self._holder:

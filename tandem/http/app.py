@@ -13,6 +13,7 @@ from tandem.http.context import CONTEXT_KEY, Context
 from tandem.http.edge import Edge
 from tandem.http.openai import errors
 from tandem.http.openai.errors import ApiError
+from tandem.http.responses import refusal
 from tandem.http.routes import chat, completions, health, models
 
 __all__ = ["create_app"]
@@ -37,22 +38,22 @@ def create_app(context: Context) -> QuartTrio:
 
 
 async def _refuse(error: ApiError) -> Response:
-    return Response(error.body(), status=error.status, headers=error.headers(), content_type="application/json")
+    return refusal(error)
 
 
 async def _refuse_http(error: HTTPException) -> Response:
     """What Quart and Werkzeug refuse on their own: routing, sizes, malformed requests."""
     match error:
         case NotFound():
-            return await _refuse(errors.not_found(request.path))
+            return refusal(errors.not_found(request.path))
         case MethodNotAllowed():
-            return await _refuse(errors.method_not_allowed(sorted(error.valid_methods or ())))
+            return refusal(errors.method_not_allowed(sorted(error.valid_methods or ())))
         case RequestEntityTooLarge():
-            return await _refuse(errors.payload_too_large(request.max_content_length or 0))
+            return refusal(errors.payload_too_large(request.max_content_length or 0))
         case _:
-            return await _refuse(ApiError(error.code or 500, error.description or "the request was refused"))
+            return refusal(ApiError(error.code or 500, error.description or "the request was refused"))
 
 
 async def _fail(error: Exception) -> Response:
     log.error("[http] a request failed", exc_info=error)
-    return await _refuse(errors.internal())
+    return refusal(errors.internal())

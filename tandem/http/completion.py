@@ -32,7 +32,7 @@ from tandem.http.openai.errors import ApiError
 from tandem.http.openai.logprobs import TokenNames
 from tandem.http.openai.requests import Request, resolve_limit
 from tandem.http.record import RequestRecord
-from tandem.http.responses import json_response, stream_response
+from tandem.http.responses import json_response, refusal, stream_response
 
 __all__ = ["Endpoint", "Head", "answer"]
 
@@ -86,7 +86,7 @@ class Endpoint(Protocol[RequestT]):
 
 
 async def answer(endpoint: Endpoint[RequestT]) -> Response:
-    """Answer the present request. Refusals come out as `ApiError`, with their row written."""
+    """Answer the present request; whatever becomes of it, its row is written and its id is in the headers."""
     headers = {name.lower(): value for name, value in request.headers.items()}
     record = RequestRecord(context(), new_id(endpoint.id_prefix), endpoint.name, headers)
 
@@ -94,23 +94,28 @@ async def answer(endpoint: Endpoint[RequestT]) -> Response:
         record.close()
 
     at_exit(close)
+    answer_headers = {"X-Request-Id": record.request_id, "X-Tandem": "raw"}
     try:
-        return await _Handling(context(), endpoint, record).answer()
-    except ApiError as error:
-        record.failed(error)
-        raise
+        return await _Handling(context(), endpoint, record, answer_headers).answer()
+    except ApiError as refused:
+        error = refused
     except Exception:
-        record.failed(errors.internal())
-        raise
+        log.exception("[http] request %s failed", record.request_id)
+        error = errors.internal()
+    record.failed(error)
+    return refusal(error, answer_headers)
 
 
 class _Handling(Generic[RequestT]):
     """The steps of one request, in order."""
 
-    def __init__(self, context: Context, endpoint: Endpoint[RequestT], record: RequestRecord) -> None:
+    def __init__(
+        self, context: Context, endpoint: Endpoint[RequestT], record: RequestRecord, headers: Mapping[str, str]
+    ) -> None:
         self._context = context
         self._endpoint = endpoint
         self._record = record
+        self._headers = headers
 
     async def answer(self) -> Response:
         asked, size = await self._read()
@@ -128,11 +133,10 @@ class _Handling(Generic[RequestT]):
         exchange = self._exchange(asked, prompt, limit)
         answering = _Answering(self._endpoint, exchange, self._record, self._head(asked), asked.n)
         at_exit(answering.aclose)
-        headers = {"X-Request-Id": self._record.request_id, "X-Tandem": "raw"}
         if not asked.stream:
-            return json_response(await answering.whole(), headers)
+            return json_response(await answering.whole(), self._headers)
         first = await answering.advance()
-        return stream_response(answering.pieces(first), headers)
+        return stream_response(answering.pieces(first), self._headers)
 
     async def _read(self) -> tuple[RequestT, int]:
         """The body, parsed, and its size. Its bytes count as in flight until then (API-004)."""

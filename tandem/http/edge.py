@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import AsyncExitStack
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 import trio
 from quart import request
@@ -46,6 +47,8 @@ class Edge:
             await self._app(scope, receive, send)
             return
 
+        if not scope["path"].startswith("/"):
+            scope["path"] = _path_of(scope["path"])
         upload = _Upload(receive)
 
         async def shield_last(message: Any) -> None:
@@ -64,6 +67,15 @@ class Edge:
             finally:
                 with trio.move_on_after(CLEANUP_S, shield=True):  # bounded by what is pushed, and by CLEANUP_S
                     await stack.aclose()
+
+
+def _path_of(target: str) -> str:
+    """The path of a request target in absolute form; Quart's own reading of it fails on a broken one."""
+    try:
+        path = urlsplit(target).path
+    except ValueError:
+        path = ""
+    return "/" + path.lstrip("/")
 
 
 class _Upload:

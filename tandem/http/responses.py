@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator, Mapping
 
 from quart import Response, current_app
 
-__all__ = ["json_response", "stream_response"]
+from tandem.http.openai.errors import ApiError
+
+__all__ = ["json_response", "refusal", "stream_response"]
 
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
@@ -14,6 +16,11 @@ STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 def json_response(body: bytes, headers: Mapping[str, str] | None = None, *, status: int = 200) -> Response:
     """A complete JSON body."""
     return Response(body, status=status, headers=dict(headers or {}), content_type="application/json")
+
+
+def refusal(error: ApiError, headers: Mapping[str, str] | None = None) -> Response:
+    """The response of a request that was refused or has failed."""
+    return json_response(error.body(), {**error.headers(), **(headers or {})}, status=error.status)
 
 
 def stream_response(body: AsyncIterator[bytes], headers: Mapping[str, str]) -> Response:

@@ -191,7 +191,7 @@ async def test_the_inline_host_spends_simulated_time_and_no_thread(autojump_cloc
     threads = threading.active_count()
     assert await host.run_verb(threading.get_ident) == threading.get_ident()
     assert trio.current_time() == 2.0
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads  # an idle worker of an earlier test may end meanwhile
 
 
 @pytest.mark.spec("SCH-004", "ENG-171")

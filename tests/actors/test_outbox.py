@@ -16,7 +16,7 @@ def batch(text: str = "x") -> Deltas:
     return Deltas(0, [Content(text)])
 
 
-@pytest.mark.spec("SCH-063")
+@pytest.mark.spec("SCH-063", "API-003")
 def test_the_bounds_are_those_of_the_specification() -> None:
     assert (MAX_BATCHES, MAX_BYTES) == (4096, 4 * 1024 * 1024)
 
@@ -34,7 +34,7 @@ async def test_what_goes_in_comes_out_in_order_and_then_the_end() -> None:
     assert repr(outbox) == "<Outbox 0 batches, 0 bytes>"
 
 
-@pytest.mark.spec("SCH-063")
+@pytest.mark.spec("SCH-063", "API-003")
 def test_a_client_is_gone_when_the_oldest_batch_has_waited_too_long() -> None:
     outbox = Outbox(stall_s=60)
     assert outbox.put(batch(), 100.0)
@@ -48,7 +48,7 @@ def test_a_client_is_gone_when_the_oldest_batch_has_waited_too_long() -> None:
     assert outbox.put(batch(), 1e6)  # an empty one is never late
 
 
-@pytest.mark.spec("SCH-063")
+@pytest.mark.spec("SCH-063", "API-003")
 def test_a_client_is_gone_when_too_many_batches_are_queued() -> None:
     outbox = Outbox(stall_s=60)
     assert all(outbox.put(batch(), 0.0) for _ in range(4096))
@@ -57,7 +57,7 @@ def test_a_client_is_gone_when_too_many_batches_are_queued() -> None:
     assert outbox.put(batch(), 0.0)
 
 
-@pytest.mark.spec("SCH-063")
+@pytest.mark.spec("SCH-063", "API-003")
 @pytest.mark.parametrize(
     "delta",
     [

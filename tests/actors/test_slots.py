@@ -16,6 +16,7 @@ from tandem.engine.fake.engine import FakeSeq
 from tests.actors.box import ENDLESS, Request, open_box
 
 
+@pytest.mark.spec("ENG-038")
 async def test_deltas_arrive_block_by_block(autojump_clock: MockClock) -> None:
     async with open_box() as (box, nursery):
         script = {"say": "one two three four", "block": 2, "token_ms": 100, "prefill_ms_per_token": 1}

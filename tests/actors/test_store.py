@@ -246,7 +246,7 @@ async def test_six_hours_on_the_mock_clock_without_a_thread(path: Path, autojump
             store.ref.offer(Record(outcome(minute)))
             await trio.sleep(60)
         assert trio.current_time() >= 6 * 3600
-        assert threading.active_count() == threads
+        assert threading.active_count() <= threads
         assert (await store.ref.ask(LedgerFacts)).rows == 360
 
 
@@ -261,4 +261,4 @@ async def test_the_same_on_aiosqlite(path: Path) -> None:
         assert (facts.enabled, facts.rows, facts.queue, facts.dropped) == (True, 1, 0, 0)
         store.ref.offer(Record(outcome(1)))
     assert request_ids(path) == ["req-0", "req-1"]
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads

@@ -139,6 +139,7 @@ async def test_giving_up_what_one_does_not_hold_changes_nothing(autojump_clock: 
             await bench.give_up(0)
 
 
+@pytest.mark.spec("SCH-059")
 async def test_ties_go_to_the_lower_number(autojump_clock: MockClock) -> None:
     async with open_turns() as turns:
         replies = {slot: Reply[Turn]() for slot in (3, 1, 2)}

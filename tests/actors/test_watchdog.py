@@ -58,7 +58,7 @@ async def test_a_look_is_answered_at_once_from_what_was_seen_last(autojump_clock
         assert (sight.stuck, sight.loop_lag_ms) == ((), 0.0)
 
 
-@pytest.mark.spec("SCH-078", "SCH-103")
+@pytest.mark.spec("SCH-078", "SCH-103", "SCH-022")
 async def test_ends_are_counted_by_their_reason(autojump_clock: MockClock) -> None:
     async with open_guarded() as guarded:
         guarded.tell(
@@ -75,7 +75,7 @@ async def test_ends_are_counted_by_their_reason(autojump_clock: MockClock) -> No
         assert sight.refused == {"queue_full": 3, "queue_timeout": 1, "400": 1}
 
 
-@pytest.mark.spec("SCH-098", "SCH-101")
+@pytest.mark.spec("SCH-101")
 async def test_a_slot_that_reaches_no_safe_point_is_flagged_once(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -130,7 +130,7 @@ async def test_a_waiting_queue_with_nothing_running_is_flagged_once(
         assert await guarded.stuck() == []  # it waits, and something runs
 
 
-@pytest.mark.spec("SCH-101", "SCH-098")
+@pytest.mark.spec("SCH-101")
 async def test_an_actor_that_takes_nothing_is_flagged_once(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -165,7 +165,7 @@ async def test_a_name_is_flagged_once_however_many_signs_there_are(autojump_cloc
         assert sorted(await guarded.stuck()) == ["queue", "slot 0"]
 
 
-@pytest.mark.spec("SCH-098")
+@pytest.mark.spec("SCH-101")
 async def test_sweeps_come_as_often_as_they_are_wanted(autojump_clock: MockClock) -> None:
     async with open_guarded(sweep_s=5, stuck_s=2) as guarded:
         guarded.tell(SlotSeen(0, "writing", "r1"))
@@ -184,7 +184,6 @@ async def test_a_flood_of_messages_does_not_keep_it_from_sweeping(autojump_clock
         assert await guarded.stuck() == ["slot 0"]
 
 
-@pytest.mark.spec("SCH-005")
 async def test_a_blocked_loop_shows_as_lag(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tandem.actors.watchdog.TICK_S", 0.01)
     async with open_guarded(sweep_s=0.02) as guarded:
@@ -195,7 +194,6 @@ async def test_a_blocked_loop_shows_as_lag(monkeypatch: pytest.MonkeyPatch) -> N
         assert 35 < (await guarded.watchdog.ref.ask(Look)).loop_lag_ms < 1000
 
 
-@pytest.mark.spec("SCH-005")
 async def test_the_lag_is_that_of_the_last_sweep_and_since(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ def test_the_first_id_there_is_names_the_session() -> None:
     assert session_key({"x-session-id": ""}, (None, "e"), [USER]) == "c:e"
 
 
+@pytest.mark.spec("API-070")
 def test_without_an_id_the_head_names_it() -> None:
     system = {"role": "system", "content": "Be brief."}
     first = session_key({}, (), [system, USER])

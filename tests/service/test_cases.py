@@ -199,6 +199,34 @@ async def test_q10_fields_of_other_servers(autojump_clock: trio.testing.MockCloc
         assert (refused.status, refused.json["error"]["param"]) == (400, "verbosity")
 
 
+@pytest.mark.spec("API-087")
+async def test_the_switch_of_thinking_reaches_the_prompt(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_harness(engine=Recording()) as harness:
+        off = await ids_of(harness, USER, chat_template_kwargs={"enable_thinking": False})
+        on = await ids_of(harness, USER, chat_template_kwargs={"enable_thinking": True})
+        assert off != on == await ids_of(harness, USER)
+        for more in (
+            {"enable_thinking": False},
+            {"reasoning_effort": "none"},
+            {"reasoning": {"enabled": False}},
+            {"thinking": {"type": "disabled"}},
+        ):
+            assert await ids_of(harness, USER, **more) == off
+            assert await ids_of(harness, USER, **{**more, "chat_template_kwargs": {"enable_thinking": True}}) == on
+        assert await ids_of(harness, USER, enable_thinking=True, reasoning_effort="none") == on
+
+
+@pytest.mark.spec("API-116")
+async def test_tool_choice_none_offers_no_tools(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_harness(engine=Recording()) as harness:
+        tools = [{"type": "function", "function": {"name": "ls", "parameters": {"type": "object"}}}]
+        plain = await ids_of(harness, USER)
+        offered = await ids_of(harness, USER, tools=tools)
+        assert offered != plain
+        assert await ids_of(harness, USER, tools=tools, tool_choice="auto") == offered
+        assert await ids_of(harness, USER, tools=tools, tool_choice="none") == plain
+
+
 @pytest.mark.spec("API-035")
 @STREAMED
 async def test_r04_logprobs(autojump_clock: trio.testing.MockClock, stream: bool) -> None:
@@ -217,7 +245,7 @@ async def test_r04_logprobs(autojump_clock: trio.testing.MockClock, stream: bool
             assert (refused.status, refused.json["error"]["param"]) == (400, "top_logprobs")
 
 
-@pytest.mark.spec("API-171", "API-172")
+@pytest.mark.spec("API-171", "API-172", "ENG-080")
 async def test_r10_logit_bias(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness:
         exclamation = ord("!")
@@ -241,7 +269,7 @@ async def test_r08_a_seed_repeats_its_text(autojump_clock: trio.testing.MockCloc
         assert len(set(texts)) > 1
 
 
-@pytest.mark.spec("ENG-187", "ENG-173")
+@pytest.mark.spec("ENG-187")
 async def test_a_malformed_script_is_a_400(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness:
         for text in ('@fake {"say": 1}', '@fake {"nonsense": 1}', '@fake {"say": "x"', fake(block=0)):
@@ -258,7 +286,7 @@ class Dated(FakeText):
         return super().render(conversation)
 
 
-@pytest.mark.spec("API-256")
+@pytest.mark.spec("API-256", "ENG-180")
 async def test_a_conversation_keeps_its_first_date(autojump_clock: trio.testing.MockClock) -> None:
     engine = FakeEngine()
     engine._text = dated = Dated()

@@ -55,7 +55,7 @@ async def test_leaving_while_the_prompt_is_read(autojump_clock: trio.testing.Moc
         assert harness.engine.calls[-1].verb == "close"
 
 
-@pytest.mark.spec("SCH-002", "SCH-079")
+@pytest.mark.spec("API-167", "SCH-077")
 async def test_leaving_twice_is_one_abort(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness, trio.open_nursery() as nursery:
         call = harness.client.start(CHAT, chat(ENDLESS, stream=True))
@@ -85,7 +85,7 @@ async def test_a_client_that_reads_nothing_is_gone_after_a_minute(autojump_clock
         assert harness.outcomes[0].finish_reason == "abandoned"
 
 
-@pytest.mark.spec("API-202", "API-203", "API-204", "SCH-092", "SCH-093")
+@pytest.mark.spec("API-202", "API-203", "API-204", "SCH-092", "SCH-093", "SCH-022", "API-053", "OBS-102")
 async def test_a_drain_lets_what_runs_finish_and_refuses_the_rest(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness, trio.open_nursery() as nursery:
         running = harness.client.start(CHAT, chat({"say": "one two three", "token_ms": 1000}, stream=True))
@@ -130,7 +130,6 @@ async def test_a_drain_ends_a_stream_that_waits_and_is_open(autojump_clock: trio
         assert waiting.is_done
 
 
-@pytest.mark.spec("SCH-096")
 async def test_the_second_signal_ends_what_runs_at_its_next_safe_point(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness, trio.open_nursery() as nursery:
         call = harness.client.start(CHAT, chat(ENDLESS, stream=True))
@@ -144,7 +143,7 @@ async def test_the_second_signal_ends_what_runs_at_its_next_safe_point(autojump_
         assert call.is_done
 
 
-@pytest.mark.spec("SCH-006")
+@pytest.mark.spec("SCH-006", "API-053", "OBS-102")
 async def test_the_defect_of_an_essential_actor_drains(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,3 +158,22 @@ async def test_the_defect_of_an_essential_actor_drains(
         assert harness.service.stop.is_set()
         health = await harness.client.send("/health")
         assert (health.status, health.json["status"]) == (503, "failed")
+
+
+@pytest.mark.spec("SCH-006")
+async def test_an_optional_actor_that_keeps_failing_stays_off_and_health_says_so(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_harness() as harness:
+
+        def broken(*_: object) -> None:
+            raise ZeroDivisionError("a defect")
+
+        monkeypatch.setattr("tests.service.harness.MemoryStore._take", broken)
+        for _ in range(5):
+            assert (await harness.client.send(CHAT, chat({"say": "served"}))).text == "served"
+            await trio.testing.wait_all_tasks_blocked()
+        health = await harness.client.send("/health")
+        assert (health.status, health.json["status"]) == (200, "ok")
+        assert health.json["watch"]["off"] == ["store"]
+        assert not harness.service.stop.is_set()

@@ -13,9 +13,10 @@ import trio.testing
 import tandem
 from tandem.http.context import BodyBudget
 from tandem.http.openai.errors import ApiError
-from tests.service.harness import Call, chat, open_harness
+from tests.service.harness import Call, chat, fake, open_harness
 
 CHAT = "/v1/chat/completions"
+TEXT = "/v1/completions"
 PROBES = [
     "/api/v1/models",
     "/api/tags",
@@ -78,7 +79,7 @@ async def test_models(autojump_clock: trio.testing.MockClock) -> None:
         assert missing.json["error"]["code"] == "model_not_found"
 
 
-@pytest.mark.spec("API-053", "OBS-102", "SCH-103")
+@pytest.mark.spec("API-053", "OBS-102", "SCH-103", "API-052")
 async def test_health_follows_its_schema(autojump_clock: trio.testing.MockClock) -> None:
     schema = json.loads((Path(tandem.__file__).parent / "contract" / "health.schema.json").read_text())
     async with open_harness() as harness:
@@ -87,10 +88,10 @@ async def test_health_follows_its_schema(autojump_clock: trio.testing.MockClock)
         assert call.status == 200
         jsonschema.validate(call.json, schema)
         assert call.json["inflight"]["served"] == 1
-        assert call.json["base_model"] == "fake"
+        assert (call.json["status"], call.json["model"], call.json["base_model"]) == ("ok", "TandemLLM", "fake")
 
 
-@pytest.mark.spec("SCH-005", "SCH-103", "API-057", "OBS-104")
+@pytest.mark.spec("SCH-005", "SCH-103", "OBS-104")
 async def test_health_waits_for_no_generation(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness:
         harness.client.start(CHAT, chat({"say": "x", "prefill_ms_per_token": 1000}, stream=True))
@@ -140,7 +141,7 @@ async def test_a_lone_surrogate_is_replaced(autojump_clock: trio.testing.MockClo
         assert first.json["usage"] == second.json["usage"]
 
 
-@pytest.mark.spec("API-045", "API-033", "ENG-015")
+@pytest.mark.spec("API-045", "API-033", "ENG-015", "SCH-022", "API-027")
 @pytest.mark.parametrize("stream", [True, False])
 async def test_the_window_is_exact(autojump_clock: trio.testing.MockClock, stream: bool) -> None:
     from tandem.engine.fake import FakeEngine
@@ -158,13 +159,15 @@ async def test_the_window_is_exact(autojump_clock: trio.testing.MockClock, strea
                 assert (error["n_prompt_tokens"], error["n_ctx"], error["param"]) == (prompt, window, "messages")
                 assert error["type"] == "invalid_request_error"
                 assert "usage" not in call.json
+                assert "retry-after" not in call.headers
+                assert not harness.engine.calls  # it never came to the queue
             else:
                 reason = call.finish if stream else call.json["choices"][0]["finish_reason"]
                 assert reason == "length"
                 assert call.text == ["a", "a b"][window - prompt - 1]
 
 
-@pytest.mark.spec("API-027")
+@pytest.mark.spec("API-027", "OBS-003", "ENG-080")
 async def test_a_bad_field_is_refused_while_the_engine_is_busy(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness:
         harness.client.start(CHAT, chat({"say": "x", "token_ms": 60_000}))
@@ -173,6 +176,7 @@ async def test_a_bad_field_is_refused_while_the_engine_is_busy(autojump_clock: t
         call = await harness.client.send(CHAT, chat("hi", temperature=9))
         assert trio.current_time() == before
         assert call.json["error"]["param"] == "temperature"
+        assert call.headers["x-request-id"].startswith("chatcmpl-")
         await harness.look()
         assert [(row.status, row.finish_reason, row.prompt_tokens) for row in harness.outcomes] == [
             (400, "refused", None)
@@ -195,17 +199,58 @@ async def test_what_has_no_effect_changes_nothing(autojump_clock: trio.testing.M
         assert harness.outcomes[1].client_id.startswith("k:")
 
 
+@pytest.mark.spec("PRF-020")
+async def test_the_row_says_which_client_it_was(autojump_clock: trio.testing.MockClock) -> None:
+    hermes = [{"role": "system", "content": "You are Hermes Agent."}, {"role": "user", "content": "hi"}]
+    async with open_harness() as harness:
+        await harness.client.send(CHAT, chat("hi"), headers={"user-agent": "opencode/1.1"})
+        await harness.client.send(CHAT, {"messages": hermes}, headers={"user-agent": "OpenAI/Python 2.3"})
+        await harness.client.send(TEXT, {"prompt": "hi"}, headers={"user-agent": "curl/8.5"})
+        await harness.client.send(CHAT, chat("hi", temperature=9), headers={"x-tandem-client": "chat-app"})
+        await harness.look()
+        assert [row.client_kind for row in harness.outcomes] == ["opencode", "hermes", "curl", "chat-app"]
+
+
+MARKED_CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": "MARKEDARGUMENT"}'}}
+MARKED_TURNS = [
+    {"role": "system", "content": "MARKEDSYSTEM"},
+    {"role": "user", "content": "MARKEDQUESTION"},
+    {"role": "assistant", "content": "MARKEDEARLIER", "reasoning": "MARKEDTHOUGHT", "tool_calls": [MARKED_CALL]},
+    {"role": "tool", "tool_call_id": "c", "content": "MARKEDRESULT"},
+    {"role": "user", "content": [{"type": "text", "text": fake(say="MARKEDANSWER")}]},
+]
+MARKED_IMAGE = {"type": "image_url", "image_url": {"url": "https://MARKED.example/a.png"}}
+MARKED: list[tuple[str, object]] = [
+    (CHAT, {"messages": MARKED_TURNS}),
+    (CHAT, {"messages": MARKED_TURNS, "stream": True, "logprobs": True, "user": "MARKEDUSER"}),
+    (CHAT, {"messages": [{"role": "user", "content": [MARKED_IMAGE]}]}),
+    (CHAT, chat({"say": "MARKEDANSWER", "fail_at": 0})),
+    (CHAT, chat({"say": "a MARKEDANSWER", "fail_at": 1}, stream=True)),
+    (CHAT, chat("MARKEDPROMPT", stop=["MARKEDSTOP"] * 17)),
+    (CHAT, chat("@fake {MARKEDSCRIPT")),
+    (CHAT, b'{"messages": "MARKEDBODY'),
+    (TEXT, {"prompt": "MARKEDPROMPT" + fake(say="MARKEDANSWER")}),
+    (TEXT, {"prompt": "MARKEDPROMPT" + fake(say="MARKEDANSWER"), "stream": True}),
+    (TEXT, {"prompt": ["MARKEDPROMPT", "b"]}),
+]
+MARKED_HEADERS = {"authorization": "Bearer MARKEDKEY", "cookie": "a=MARKEDCOOKIE", "x-forwarded-for": "203.0.113.9"}
+
+
 @pytest.mark.spec("API-206", "API-207", "OBS-048", "SCH-107")
-async def test_the_log_line_holds_no_text(
+async def test_neither_log_nor_row_holds_text(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
     async with open_harness() as harness:
-        await harness.client.send(CHAT, chat({"say": "MARKEDANSWER"}), headers={"authorization": "Bearer MARKEDKEY"})
-        await harness.client.send(CHAT, chat({"say": "MARKEDANSWER", "fail_at": 0}))
-        await harness.client.send(CHAT, chat("MARKEDPROMPT", stop=["MARKEDSTOP"] * 17))
-        await harness.client.send(CHAT, b'{"messages": "MARKEDBODY', method="POST")
+        for path, body in MARKED:
+            await harness.client.send(path, body, method="POST", headers=MARKED_HEADERS)
+        for path in ("/health", "/v1/models", "/v1/models/TandemLLM", "/nothing"):
+            shown = await harness.client.send(path, headers=MARKED_HEADERS)
+            assert b"MARKED" not in shown.body
         await harness.look()
-    lines = [record.getMessage() for record in caplog.records]
-    assert sum(line.startswith("[req] ") for line in lines) == 4
-    assert "MARKED" not in caplog.text
+        lines = [record.getMessage() for record in caplog.records]
+        assert sum(line.startswith("[req] ") for line in lines) == len(harness.outcomes) == len(MARKED)
+        assert {outcome.status for outcome in harness.outcomes} == {200, 400, 500}
+        for sink in (caplog.text, repr(harness.outcomes)):
+            assert "MARKED" not in sink
+            assert "203.0.113.9" not in sink

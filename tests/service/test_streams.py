@@ -178,7 +178,11 @@ async def test_the_request_timeout_ends_a_generation_with_its_text(autojump_cloc
         assert call.status == 200
         assert call.json["choices"][0]["finish_reason"] == "timeout"
         assert call.text == "la la la"
-        assert (await harness.look()).timeouts == 2
+        held = harness.client.start(CHAT, chat(script, stream=True))
+        await trio.testing.wait_all_tasks_blocked()
+        call = await harness.client.send(CHAT, chat(script))  # its clock starts at the grant, five seconds later
+        assert (held.text, call.text) == ("la la la", "la la la")
+        assert (await harness.look()).timeouts == 4
 
 
 @pytest.mark.spec("API-083", "API-084", "API-163")
@@ -207,7 +211,7 @@ async def test_a_bad_stop_is_refused(autojump_clock: trio.testing.MockClock) -> 
             assert call.json["error"]["param"].startswith("stop")
 
 
-@pytest.mark.spec("API-032", "API-158", "ENG-083")
+@pytest.mark.spec("API-032", "ENG-083")
 async def test_several_choices_read_the_prompt_once(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness:
         call = await harness.client.send(CHAT, chat({"say": "a b c"}, n=3))
@@ -245,9 +249,18 @@ async def test_text_completions(autojump_clock: trio.testing.MockClock, streamed
         assert body["object"] == "text_completion"
         assert body["id"].startswith("cmpl-")
         assert body["id"] == call.headers["x-request-id"]
+        last = call.chunks[-1] if streamed else call.json
+        assert last["choices"][0]["finish_reason"] == "stop"
+        assert last["usage"]["completion_tokens"] == 3
+        cut = await harness.client.send(
+            TEXT, {"prompt": fake(say="once upon a time"), "stream": streamed, "stop": " a", "seed": 1}
+        )
+        assert cut.text == "once upon"
+        refused = await harness.client.send(TEXT, {"prompt": ["one", "two"], "stream": streamed})
+        assert (refused.status, refused.json["error"]["param"]) == (400, "prompt")
 
 
-@pytest.mark.spec("API-154", "API-155", "API-160", "API-161")
+@pytest.mark.spec("API-154", "API-155", "API-160", "API-161", "API-156")
 async def test_usage_and_timings_are_measured(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness:
         script = {"say": "a b c d", "token_ms": 100, "prefill_ms_per_token": 10}
@@ -260,3 +273,4 @@ async def test_usage_and_timings_are_measured(autojump_clock: trio.testing.MockC
         assert timings["predicted_per_second"] == pytest.approx(10)
         assert timings["ttft_ms"] == pytest.approx(timings["queue_ms"] + timings["prompt_ms"])
         assert timings["cache_source"] == "none"
+        assert "hidden_tokens" not in usage["prompt_tokens_details"]

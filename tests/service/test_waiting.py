@@ -36,7 +36,7 @@ async def test_a_free_slot_is_granted_at_once(autojump_clock: trio.testing.MockC
         assert call.json["timings"]["queue_ms"] == 0
 
 
-@pytest.mark.spec("API-195", "SCH-010", "SCH-022", "API-026", "API-263")
+@pytest.mark.spec("API-195", "SCH-010", "SCH-022", "API-026", "API-263", "SCH-115", "OBS-003")
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_full_queue_refuses_at_once(autojump_clock: trio.testing.MockClock, stream: bool) -> None:
     async with open_harness(max_queue=2) as harness:
@@ -56,7 +56,7 @@ async def test_a_full_queue_refuses_at_once(autojump_clock: trio.testing.MockClo
         assert [outcome.finish_reason for outcome in harness.outcomes].count("refused") == 1
 
 
-@pytest.mark.spec("API-196", "SCH-018")
+@pytest.mark.spec("API-196", "SCH-018", "SCH-022", "API-026")
 async def test_an_unstreamed_request_is_refused_after_the_queue_timeout(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness:
         await hold(harness, 1000)
@@ -69,7 +69,7 @@ async def test_an_unstreamed_request_is_refused_after_the_queue_timeout(autojump
         assert (await harness.look()).waiting == 0
 
 
-@pytest.mark.spec("API-142", "SCH-026", "SCH-115", "API-136")
+@pytest.mark.spec("API-142", "SCH-026", "SCH-115", "API-136", "API-146")
 async def test_a_queued_stream_is_told_where_it_stands_every_ten_seconds(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -92,18 +92,27 @@ async def test_a_queued_stream_is_told_where_it_stands_every_ten_seconds(
         assert second.text == "second"
         assert first.headers["content-type"] == "text/event-stream"
         assert first.is_done
+        at_once = await harness.client.send(CHAT, chat({"say": "x"}, stream=True))
+        own = ("x-request-id", "date")
+        for early in (first, second):
+            assert {k: v for k, v in early.headers.items() if k not in own} == {
+                k: v for k, v in at_once.headers.items() if k not in own
+            }
+            assert early.headers["x-request-id"] == early.chunks[0]["id"]
 
 
 @pytest.mark.spec("API-197", "SCH-019", "SCH-021", "API-145", "OBS-014")
+@pytest.mark.parametrize("path", [CHAT, "/v1/completions"])
 async def test_a_streamed_wait_ends_with_an_error_chunk_after_the_request_timeout(
-    autojump_clock: trio.testing.MockClock,
+    autojump_clock: trio.testing.MockClock, path: str
 ) -> None:
     async with open_harness(request_timeout=3600) as harness:
         await hold(harness, 3600)
         harness.client.start(CHAT, chat(LONG, stream=True, max_tokens=4000))
         await trio.testing.wait_all_tasks_blocked()
         start = trio.current_time()
-        call = await harness.client.send(CHAT, chat("hi", stream=True))
+        body = chat("hi", stream=True) if path == CHAT else {"prompt": "hi", "stream": True}
+        call = await harness.client.send(path, body)
         assert trio.current_time() - start == pytest.approx(3600)
         assert call.status == 200
         assert len(call.comments) == 359
@@ -147,7 +156,7 @@ async def test_turns_are_served_in_the_order_they_came(autojump_clock: trio.test
         assert starts == [call.json["id"] for call in calls]
 
 
-@pytest.mark.spec("SCH-078", "SCH-079")
+@pytest.mark.spec("SCH-078", "SCH-016", "SCH-077")
 async def test_hundreds_who_come_and_go_leave_nothing(autojump_clock: trio.testing.MockClock) -> None:
     dice = random.Random(16)
     async with open_harness(max_queue=1000) as harness:

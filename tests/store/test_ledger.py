@@ -165,5 +165,5 @@ async def test_connections_and_threads_end_with_the_block(opener: Opener, path: 
                 await use()
         else:
             await use()
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
     assert list(path.parent.iterdir()) == [path]  # the last connection folds the write-ahead log in

@@ -50,6 +50,12 @@ class TemplateSupport:
         """Reasoning in the history reaches the prompt."""
         return self.reasoning_key is not None
 
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What the template has no place for, in words."""
+        there = {"tools": self.supports_tools and self.supports_calls, "reasoning": self.supports_reasoning}
+        return tuple(name for name, supported in there.items() if not supported)
+
 
 def probe(template: ChatTemplate) -> TemplateSupport:
     """Find out what `template` carries."""
