@@ -7,13 +7,14 @@ ARGS ?=
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEERS := $(VENV)/.installed-peers
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt
 FLAKE8_ASYNC := --startable-in-context-manager=run,serve,supervise \
 	--enable=ASYNC1,ASYNC2,ASYNC4,ASYNC900 --disable=ASYNC124
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup serve test test-full check format coverage-spec docs clean
+.PHONY: help setup serve test test-full check format coverage-spec docs bench clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +55,13 @@ coverage-spec: $(STAMP) ## List the requirements of docs/spec/ with and without 
 
 docs: $(STAMP) ## Write docs/settings.md anew.
 	@$(BIN)/python -m tools.settings_doc
+
+$(PEERS): $(STAMP)
+	@$(PIP) -e '.[bench]'
+	@touch $@
+
+bench: $(PEERS) ## Measure beside llama.cpp and transformers; tables go to bench/results/. A quiet machine, four minutes.
+	@$(BIN)/python -m bench all --write $(ARGS)
 
 clean: ## Remove caches and build products; the virtual environment stays.
 	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -14,13 +14,13 @@ import logging
 import os
 import signal
 import threading
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
 import trio
 
-from tandem.build import build_engine, build_parts
+from tandem.build import find_model, open_parts
 from tandem.config import Settings
 from tandem.http import connection
 from tandem.http.app import create_app
@@ -51,20 +51,21 @@ class AsgiService:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()  # lifespan.startup
         connection.install()
-        with ExitStack() as stack:
+        async with AsyncExitStack() as stack:
             try:
                 settings = Settings.from_sources({}, os.environ)
                 stack.enter_context(setup_logging(log_content=settings.log_content))
                 temporary = settings.fake and "state_dir" not in settings.named
                 state = stack.enter_context(open_state(settings.state_dir, temporary=temporary))
-                engine = await trio.to_thread.run_sync(partial(build_engine, settings, state, _quiet))
+                model = await trio.to_thread.run_sync(partial(find_model, settings, state, _quiet))
+                parts = await stack.enter_async_context(open_parts(settings, state, model, _quiet))
             except Exception as error:
                 # Hypercorn prints the traceback.
                 log.error("[service] the start failed: %s", " ".join(str(error).split()))
                 await send({"type": "lifespan.startup.failed", "message": str(error)})
                 return
             async with (
-                open_service(settings, build_parts(settings, state, engine)) as service,
+                open_service(settings, parts) as service,
                 trio.open_nursery() as nursery,
             ):
                 self._app = create_app(service.context)

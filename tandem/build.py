@@ -1,23 +1,28 @@
-"""Builds the engine that the settings ask for, and the parts of a service around it."""
+"""From the settings to the parts of a real service: the checkpoint found, the engine loaded on its own thread."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tandem.actors.host import InlineHost, ThreadHost
+from tandem.actors.host import InlineHost, open_host
 from tandem.actors.kit import SystemWallClock, Threads
 from tandem.actors.store import Store
 from tandem.config import Settings
+from tandem.engine.errors import CheckpointError
 from tandem.engine.fake import FakeEngine
 from tandem.engine.verbs import Engine
 from tandem.service import Parts
 from tandem.state import State
 from tandem.store.aio import open_aio
 
-__all__ = ["Progress", "build_engine", "build_parts"]
+__all__ = ["Progress", "find_model", "open_parts"]
+
+log = logging.getLogger(__name__)
 
 Progress = Callable[[str, int, int], None]
 """What is under way, how much of it is done, and all of it."""
@@ -26,37 +31,62 @@ THREADS = {"prompt": 1, "body": 1}
 """Worker threads a purpose may use at once; the engine and the event loop need the cores."""
 
 
-def build_engine(settings: Settings, state: State, progress: Progress) -> Engine[Any, Any]:
-    """Load the model, fetching the embedded one where it is asked for and missing. Raises `CheckpointError`."""
+def find_model(settings: Settings, state: State, progress: Progress) -> Path | None:
+    """The checkpoint to serve, the embedded one fetched where it is asked for and missing; None for `--fake`.
+
+    Raises `CheckpointError`.
+    """
     if settings.fake:
-        return FakeEngine(max_len=settings.max_len, grid=settings.prefix_chunk)
-    # torch takes a second to import, which --fake and the other commands need not wait for.
+        return None
     from tandem.engine.checkpoints.embedded import ensure
     from tandem.engine.checkpoints.load import resolve_model
-    from tandem.engine.load import load_engine
 
     if settings.model is None:
-        path: Path = ensure(state.path, partial(progress, "fetching the embedded model"))
-    else:
-        path = resolve_model(settings.model, state.path)
-    return load_engine(
-        path,
+        return ensure(state.path, partial(progress, "fetching the embedded model"))
+    return resolve_model(settings.model, state.path)
+
+
+@asynccontextmanager
+async def open_parts(settings: Settings, state: State, model: Path | None, progress: Progress) -> AsyncIterator[Parts]:
+    """The parts of a real service, the model loaded. Raises `CheckpointError`.
+
+    The engine thread loads what it will run: on a thread of its own the load would leave a second team of OpenMP
+    threads behind, and with more of them than cores every parallel region is slower.
+    """
+    wall = SystemWallClock()
+    ledger = None if settings.usage_ledger is None else partial(open_aio, state.path / settings.usage_ledger)
+    parts = partial(Parts, store=Store(ledger, wall), blocking=Threads.with_limits(THREADS), wall=wall)
+    if model is None:
+        fake = FakeEngine(max_len=settings.max_len, grid=settings.prefix_chunk)
+        yield parts(engine=fake, host=InlineHost(fake))
+        return
+    failure: CheckpointError | None = None
+    async with open_host() as host:
+        try:
+            engine = await host.run_job(partial(_load, settings, model, progress))
+        except CheckpointError as error:
+            failure = error  # raised outside the host's nursery, which would wrap it into a group
+        else:
+            yield parts(engine=engine, host=host)
+    if failure is not None:
+        raise failure
+
+
+def _load(settings: Settings, model: Path, progress: Progress) -> Engine[Any, Any]:
+    # torch takes a second to import, which --fake and the other commands need not wait for.
+    from tandem.engine.load import load_engine
+    from tandem.engine.memory import default_threads
+
+    engine = load_engine(
+        model,
         max_len=settings.max_len,
         grid=settings.prefix_chunk,
         name=settings.model_name,
-        threads=settings.threads,
+        threads=settings.threads or default_threads(),
+        cpu_weights=settings.cpu_weights,
         progress=partial(progress, "loading the model"),
     )
-
-
-def build_parts(settings: Settings, state: State, engine: Engine[Any, Any]) -> Parts:
-    """The parts of a real service; inside `trio.run`."""
-    wall = SystemWallClock()
-    ledger = None if settings.usage_ledger is None else partial(open_aio, state.path / settings.usage_ledger)
-    return Parts(
-        engine=engine,
-        host=InlineHost(engine) if isinstance(engine, FakeEngine) else ThreadHost(),
-        store=Store(ledger, wall),
-        blocking=Threads.with_limits(THREADS),
-        wall=wall,
-    )
+    lacks = engine.card.weights.get("template_lacks")
+    if isinstance(lacks, list) and lacks:
+        log.info("[model] the chat template has no place for %s: served without", " and ".join(lacks))
+    return engine

@@ -68,16 +68,13 @@ class Settings:
         Text("ADDRESS"), "127.0.0.1", group=SERVER, help="Address to listen on. Other machines reach it with 0.0.0.0."
     )
     port: int = _setting(Whole(0, 65_535), 8000, group=SERVER, help="Port to listen on; 0 takes any free one.")
-    drain_timeout: float = _setting(
-        Real(0, DAY_S), 60.0, group=SERVER, help="How long a stop waits for the answers that run."
-    )
 
     model: str | None = _setting(
         Source(),
         None,
         group=MODEL,
         shown="the embedded SmolLM2-135M-Instruct",
-        help="Checkpoint to serve: a Llama decoder as a GGUF file or a Hugging Face directory.",
+        help="Checkpoint to serve: a Llama decoder as a GGUF file, a Hugging Face directory or a pulled model.",
     )
     device: Literal["auto", "cpu"] = _setting(
         Choice(("auto", "cpu")), "auto", group=MODEL, help="Where the model runs; auto takes the best there is."
@@ -96,8 +93,19 @@ class Settings:
         shown="the model's own grid",
         help="Tokens a step of reading a prompt takes; prompts are cut at its multiples.",
     )
+    cpu_weights: Literal["fp32", "bf16", "int8", "int4"] | None = _setting(
+        Choice(("fp32", "bf16", "int8", "int4")),
+        None,
+        group=MODEL,
+        shown="int4 for a file of 4-bit blocks, else int8",
+        help="What weights become on the CPU; fp32 is the reference, the default the fastest that keeps its quality.",
+    )
     threads: int | None = _setting(
-        Whole(1, 1024), None, group=MODEL, shown="PyTorch's choice", help="Threads the engine computes with on the CPU."
+        Whole(1, 1024),
+        None,
+        group=MODEL,
+        shown="the cores the process may use",
+        help="Threads the engine computes with on the CPU.",
     )
     fake: bool = _setting(
         Flag(),

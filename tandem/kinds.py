@@ -44,7 +44,7 @@ class Source:
     """A file, a directory or a name, kept as text; a leading `~` is the home directory."""
 
     metavar: str = "PATH"
-    allowed: str = "a GGUF file, a checkpoint directory or smollm2-135m"
+    allowed: str = "a GGUF file, a checkpoint directory, the ORG/NAME of a pulled model or smollm2-135m"
 
     def read(self, text: str) -> str:
         if not text.strip():

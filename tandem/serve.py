@@ -11,9 +11,9 @@ import signal
 import socket
 import sys
 import time
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from functools import partial
-from typing import Any
+from pathlib import Path
 
 import hypercorn.trio
 import rich.progress
@@ -22,9 +22,8 @@ from hypercorn.config import Config as HypercornConfig
 
 from tandem.actors.kit import ActorGone
 from tandem.actors.slots import Abort
-from tandem.build import Progress, build_engine, build_parts
+from tandem.build import Progress, find_model, open_parts
 from tandem.config import Settings
-from tandem.engine.verbs import Engine
 from tandem.http import connection
 from tandem.http.app import create_app
 from tandem.http.limits import hypercorn_config
@@ -52,8 +51,8 @@ def run(settings: Settings) -> int:
         temporary = settings.fake and "state_dir" not in settings.named
         with open_state(settings.state_dir, temporary=temporary) as state, closing(_bind(settings)) as listener:
             with _Progress() as progress:
-                engine = build_engine(settings, state, progress)
-            return trio.run(partial(_serve, settings, state, engine, listener))
+                model = find_model(settings, state, progress)
+            return trio.run(partial(_serve, settings, state, model, listener))
 
 
 def _bind(settings: Settings) -> socket.socket:
@@ -72,8 +71,11 @@ def _bind(settings: Settings) -> socket.socket:
     return listener
 
 
-async def _serve(settings: Settings, state: State, engine: Engine[Any, Any], listener: socket.socket) -> int:
-    async with open_service(settings, build_parts(settings, state, engine)) as service:
+async def _serve(settings: Settings, state: State, model: Path | None, listener: socket.socket) -> int:
+    async with AsyncExitStack() as stack:
+        with _Progress() as progress:
+            parts = await stack.enter_async_context(open_parts(settings, state, model, progress))
+        service = await stack.enter_async_context(open_service(settings, parts))
         shutdown = trio.Event()
         config: HypercornConfig = hypercorn_config()
         # Hypercorn closes the socket it is given, so it gets a descriptor of its own.

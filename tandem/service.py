@@ -1,6 +1,6 @@
 """The service: opens the nurseries, starts and wires the actors, drains.
 
-Nesting, outermost first: store, watchdog and engine host; inside them turn scheduler, slot and queue; inside those
+Nesting, outermost first: the engine host (`tandem.build`); store and watchdog; turn scheduler, slot and queue; then
 whatever serves HTTP (`tandem.serve` or `tandem.asgi`). What is inside may use what is outside until its own end. Adding
 an actor is a new file and one line of wiring in `open_service`.
 """
@@ -37,7 +37,7 @@ LAST_PIECES_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What differs between a real service and one under the mock clock."""
+    """What differs between a real service and one under the mock clock. The host runs already."""
 
     engine: Engine[Any, Any]
     host: EngineHost
@@ -79,8 +79,6 @@ async def open_service(settings: Settings, parts: Parts) -> AsyncIterator[Servic
     service = Service(context, slot.ref, trio.Event())
     essential: list[Actor[Any]] = [queue, turns, slot]
     foundations: list[Actor[Any]] = [parts.store, watchdog]
-    if isinstance(parts.host, Actor):
-        foundations.append(parts.host)
     for actor in (*essential, parts.store):
         watchdog.watch(actor.ref)
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import queue
 import traceback
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import outcome
@@ -20,7 +22,7 @@ import trio
 from tandem.actors.kit import Actor, ActorGone
 from tandem.engine.errors import EngineError
 
-__all__ = ["EngineHost", "InlineHost", "SimulatedTime", "ThreadHost"]
+__all__ = ["EngineHost", "InlineHost", "SimulatedTime", "ThreadHost", "open_host"]
 
 T = TypeVar("T")
 
@@ -72,7 +74,7 @@ class InlineHost:
 
 @dataclass(slots=True)
 class _Job:
-    verb: Callable[[], Any]
+    work: Callable[[], Any]
     done: trio.Event = field(default_factory=trio.Event)
     result: outcome.Outcome[Any] | None = None
 
@@ -117,23 +119,37 @@ class ThreadHost(Actor[None]):
 
     def _serve(self, token: trio.lowlevel.TrioToken) -> None:
         while (job := self._jobs.get()) is not None:
-            result = outcome.capture(_guarded, job.verb)
+            result = outcome.capture(job.work)
             try:
                 token.run_sync_soon(job.finish, result)
             except trio.RunFinishedError:
                 return
 
     async def run_verb(self, verb: Callable[[], T]) -> T:
+        return await self.run_job(partial(_guarded, verb))
+
+    async def run_job(self, work: Callable[[], T]) -> T:
+        """Any work on the engine thread, such as the load of a model; its exceptions come through unchanged."""
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._stopped:
             raise ActorGone(self.name)
-        job = _Job(verb)
+        job = _Job(work)
         self._jobs.put(job)
         with trio.CancelScope(shield=True):  # bounded by the length of one verb
             await job.done.wait()
         assert job.result is not None
         result: T = job.result.unwrap()
         return result
+
+
+@asynccontextmanager
+async def open_host() -> AsyncIterator[ThreadHost]:
+    """A running host: its thread ends with the block, after the verb in hand."""
+    host = ThreadHost()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(host.run)
+        yield host
+        nursery.cancel_scope.cancel()
 
 
 def _guarded(verb: Callable[[], T]) -> T:

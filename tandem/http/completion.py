@@ -29,6 +29,7 @@ from tandem.http.openai.answers import Answer
 from tandem.http.openai.chunks import Stream
 from tandem.http.openai.decode import decode_body
 from tandem.http.openai.errors import ApiError
+from tandem.http.openai.fields import shown_fields
 from tandem.http.openai.logprobs import TokenNames
 from tandem.http.openai.requests import Request, resolve_limit
 from tandem.http.record import RequestRecord
@@ -143,6 +144,8 @@ class _Handling(Generic[RequestT]):
         with self._context.bodies.hold() as hold:
             raw = await read_body(hold, self._context.settings.max_body_mb * 1024 * 1024)
             body = await self._run_if_long(len(raw) > LONG_BODY_BYTES, "body", decode_body, raw)
+        if self._context.settings.log_request_keys:
+            log.info("[http] %s %s", self._record.request_id, shown_fields(body))
         return self._endpoint.parse(body, self._context), len(raw)
 
     def _note(self, asked: RequestT) -> None:

@@ -76,7 +76,6 @@ def test_bare_command_shows_the_help() -> None:
     assert "serve" in result.output
 
 
-@pytest.mark.spec("API-008")
 def test_serve_help_lists_every_setting() -> None:
     text = tandem("serve", "--help").stdout
     for setting in declared().values():
@@ -164,6 +163,23 @@ def test_a_locked_state_is_one_line(serve_with: Callable[[Run], None]) -> None:
     line = tandem("serve").stderr
     assert line.startswith("Error: /state is in use by process 4711")
     assert line.count("\n") == 1
+
+
+@pytest.mark.spec("API-001")
+@pytest.mark.parametrize(("host", "warnings"), [("0.0.0.0", 1), ("127.0.0.1", 0)])
+def test_an_address_that_others_reach_is_warned_of_once(
+    host: str, warnings: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tandem import serve
+
+    def bind(_: Settings) -> NoReturn:
+        raise OSError("no socket in this test")
+
+    monkeypatch.setattr(serve, "_bind", bind)
+    with pytest.raises(OSError, match="no socket"):
+        serve.run(Settings(fake=True, host=host))
+    lines = capsys.readouterr().out.splitlines()
+    assert [" WARNING " in line and host in line for line in lines].count(True) == warnings
 
 
 @pytest.mark.parametrize("error", [RuntimeError("bug"), ExceptionGroup("", [CheckpointError("x"), ValueError("bug")])])

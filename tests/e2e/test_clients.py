@@ -18,7 +18,7 @@ README_BASE = "http://127.0.0.1:8000"
 
 
 @needs_curl
-@pytest.mark.spec("API-001", "API-043")
+@pytest.mark.spec("API-001")
 def test_curl(real: Server, tmp_path: Path) -> None:
     body = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4}
     command = ["curl", "-sS", f"{real.base}/v1/chat/completions", "-H", "Content-Type: application/json"]
@@ -28,7 +28,7 @@ def test_curl(real: Server, tmp_path: Path) -> None:
 
 
 @needs_curl
-@pytest.mark.spec("API-136", "API-138")
+@pytest.mark.spec("API-136")
 def test_curl_streams(real: Server, tmp_path: Path) -> None:
     body = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4, "stream": True}
     command = ["curl", "-sS", "-N", "-i", f"{real.base}/v1/chat/completions", "-d", json.dumps(body)]

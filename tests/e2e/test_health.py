@@ -35,7 +35,7 @@ def assert_prompt(times: list[float]) -> None:
     assert sorted(times)[-2] < PROMISED_S, shown
 
 
-@pytest.mark.spec("SCH-005", "API-003", "API-053", "SCH-103")
+@pytest.mark.spec("SCH-005", "API-003", "SCH-103")
 def test_during_a_long_prefill(real: Server) -> None:
     words = "The quick brown fox jumps over the lazy dog. " * 300
     with Connection(real.port) as client:
@@ -48,7 +48,7 @@ def test_during_a_long_prefill(real: Server) -> None:
     until(lambda: health(real.port)["inflight"]["running"] == 0, timeout_s=60)
 
 
-@pytest.mark.spec("API-003", "SCH-113")
+@pytest.mark.spec("API-003", "SCH-005", "SCH-113")
 def test_while_a_long_prompt_is_read(fake: Server) -> None:
     body = json.dumps(chat("word " * 800_000)).encode()
     replies: list[Reply] = []
@@ -63,7 +63,7 @@ def test_while_a_long_prompt_is_read(fake: Server) -> None:
     assert_prompt(times)
 
 
-@pytest.mark.spec("API-003", "SCH-113")
+@pytest.mark.spec("API-003", "SCH-005", "SCH-113")
 def test_while_a_long_prompt_is_tokenised(real: Server) -> None:
     body = json.dumps(chat("The quick brown fox, " * 100_000)).encode()
     replies: list[Reply] = []

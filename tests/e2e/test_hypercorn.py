@@ -52,11 +52,11 @@ def test_it_serves_and_stops(tmp_path: Path, number: signal.Signals) -> None:
         server.kill()
 
 
-@pytest.mark.spec("API-251", "API-259")
+@pytest.mark.spec("API-251", "API-259", "SCH-116")
 def test_two_workers_are_refused(tmp_path: Path) -> None:
     server, _ = launch(tmp_path, "--workers", "2")
     try:
-        assert server.wait_exit() != 0
+        server.wait_exit()  # with either code: Hypercorn's parent process loses its workers' (0.18)
         assert "is in use by process" in server.log
     finally:
         server.kill()

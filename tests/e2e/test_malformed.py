@@ -146,7 +146,7 @@ def assert_refusal(reply: Reply, what: object) -> None:
     assert error["message"]
 
 
-@pytest.mark.spec("API-004", "API-023", "API-024", "API-025")
+@pytest.mark.spec("API-004", "API-023", "API-024")
 def test_no_body_is_a_server_error(sender: Sender) -> None:
     refused = served = 0
     for body in bodies():

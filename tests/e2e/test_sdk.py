@@ -36,7 +36,7 @@ def text_of(chunks: list[ChatCompletionChunk]) -> str:
     return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
 
 
-@pytest.mark.spec("API-007", "API-043", "API-044", "API-139", "API-140", "API-154", "API-170")
+@pytest.mark.spec("API-043", "API-140", "API-154", "API-170")
 def test_plain_and_streamed_are_the_same_answer(sdk: OpenAI) -> None:
     plain = sdk.chat.completions.create(model="any", messages=user(COUNT), max_tokens=9)
     assert plain.object == "chat.completion"
@@ -77,7 +77,7 @@ def test_stop_strings(sdk: OpenAI) -> None:
         assert reason == "stop"
 
 
-@pytest.mark.spec("API-172", "API-173")
+@pytest.mark.spec("API-173")
 def test_a_seed_repeats_its_text(sdk: OpenAI) -> None:
     def answer(seed: int) -> str | None:
         made = sdk.chat.completions.create(
@@ -165,7 +165,7 @@ def test_the_fake_answers_too(fake_sdk: OpenAI) -> None:
         assert stream.get_final_completion().choices[0].message.content == "Good day."
 
 
-@pytest.mark.spec("API-145", "API-165", "API-166", "API-138")
+@pytest.mark.spec("API-145", "API-165", "API-166")
 def test_an_error_in_a_stream_is_raised_after_the_text_before_it(fake_sdk: OpenAI) -> None:
     """O-05, O-07: not taken for a success."""
     seen: list[ChatCompletionChunk] = []

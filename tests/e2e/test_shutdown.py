@@ -101,7 +101,6 @@ def test_many_connections_do_not_hold_it_up(start: Start) -> None:
         assert all(client.is_closed_by_server() for client in idle)
 
 
-@pytest.mark.spec("SCH-096")
 def test_a_second_signal_ends_what_runs(start: Start) -> None:
     server = start()
     with Connection(server.port) as client:

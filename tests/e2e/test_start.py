@@ -29,7 +29,7 @@ def test_nothing_answers_before_the_model_is_loaded(real: Server) -> None:
     assert health(real.port)["status"] == "ok"
 
 
-@pytest.mark.spec("API-053", "API-052", "ENG-031")
+@pytest.mark.spec("API-053", "API-052", "ENG-003")
 def test_health_names_the_model(real: Server) -> None:
     body = health(real.port)
     assert (body["model"], body["base_model"]) == ("TandemLLM", "SmolLM2-135M-Instruct.Q4_1")
@@ -74,7 +74,7 @@ def test_a_start_that_cannot_be(tmp_path: Path, flags: list[str], env: dict[str,
     assert message in refused(tmp_path, *flags, code=code, **env)
 
 
-@pytest.mark.spec("OBS-016")
+@pytest.mark.spec("OBS-016", "ENG-173")
 def test_a_fake_server_keeps_its_state_in_a_temporary_directory(tmp_path: Path) -> None:
     server = Server.tandem(tmp_path, "--fake", "--usage-ledger", "ledger.sqlite3")
     try:

@@ -9,15 +9,17 @@ from pathlib import Path
 import pytest
 import torch
 
+from tandem.engine.decoding.torch_engine import TorchEngine
 from tandem.engine.errors import CheckpointError
 from tandem.engine.load import build_engine, load_engine, self_check
+from tandem.engine.models.formats import CPU_WEIGHTS, CpuWeights
 from tandem.engine.models.llama import load_llama
 from tests.engine.decoding.engines import read, rounds
 from tests.engine.models.memory import MemoryWeights, quiet, tiny_llama, tiny_spec
 from tests.tiny import build_llama, llama_config, llama_tensors
 
 
-@pytest.mark.spec("ENG-002", "ENG-015", "ENG-016", "ENG-167")
+@pytest.mark.spec("ENG-002", "ENG-015", "ENG-167")
 def test_a_directory_becomes_an_engine(tmp_path: Path) -> None:
     calls: list[tuple[int, int]] = []
     path = build_llama(tmp_path / "tiny", tied=False)
@@ -32,11 +34,13 @@ def test_a_directory_becomes_an_engine(tmp_path: Path) -> None:
 
 @pytest.mark.spec("ENG-167")
 def test_the_load_report_says_what_was_read(tmp_path: Path) -> None:
-    report = load_engine(build_llama(tmp_path / "tiny", shards=2)).card.weights
+    report = load_engine(build_llama(tmp_path / "tiny", shards=2), cpu_weights="fp32").card.weights
     assert report["files"] == ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
     assert report["formats"] == {"F32": 20}
-    assert report["dtype"] == "float32"
+    assert report["dtype"] == "fp32"
+    assert report["loaded_formats"] == {"fp32": 9}
     assert report["drafter"] == "none"
+    assert report["template_lacks"] == ["tools", "reasoning"]
     assert report["self_check"] == "ok"
     assert isinstance(report["seconds"], float)
     stored, loaded = report["bytes"], report["loaded_bytes"]
@@ -69,7 +73,7 @@ def test_an_unknown_architecture_stops_the_load_by_name(tmp_path: Path) -> None:
 @pytest.mark.spec("ENG-021")
 def test_a_bf16_checkpoint_gives_the_forward_of_its_tensors_in_memory(tmp_path: Path) -> None:
     path = build_llama(tmp_path / "tiny", seed=5, dtype=torch.bfloat16)
-    engine = load_engine(path)
+    engine = load_engine(path, cpu_weights="fp32")
     config = llama_config(engine.card.vocab_size)
     tensors = {
         name.removeprefix("model."): tensor.to(torch.bfloat16) for name, tensor in llama_tensors(config, 5).items()
@@ -89,6 +93,50 @@ def test_a_model_that_gives_nan_fails_its_self_check() -> None:
         self_check(tiny.model)
 
 
+@pytest.mark.spec("ENG-016", "ENG-031")
+def test_the_report_says_what_the_weights_became(tmp_path: Path) -> None:
+    path = build_llama(tmp_path / "tiny", tied=False)
+    sizes = {}
+    for kind in CPU_WEIGHTS:
+        report = load_engine(path, cpu_weights=kind).card.weights
+        assert report["dtype"] == kind
+        assert report["loaded_formats"] == ({"int4": 8, "int8": 1} if kind == "int4" else {kind: 9})
+        loaded = report["loaded_bytes"]
+        assert isinstance(loaded, dict)
+        sizes[kind] = loaded["attention"] + loaded["mlp"]
+    assert sizes["fp32"] == 2 * sizes["bf16"]
+    assert sizes["bf16"] > 1.8 * sizes["int8"] > 2.4 * sizes["int4"]
+    assert load_engine(path).card.weights["dtype"] == "int8", "the default of a file without 4-bit blocks"
+
+
+@pytest.mark.spec("ENG-031", "ENG-189")
+def test_a_load_that_cannot_fit_is_refused_before_the_first_tensor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = build_llama(tmp_path / "tiny")
+    calls: list[tuple[int, int]] = []
+
+    def load(kind: CpuWeights, margin: int | None = None) -> TorchEngine:
+        return load_engine(path, cpu_weights=kind, margin=margin, progress=lambda *call: calls.append(call))
+
+    weights, loaded = load("fp32", 0), load("int4", 0).card.weights["loaded_bytes"]
+    assert isinstance(loaded, dict)
+    calls.clear()
+    # No room for fp32 beside the window, and just enough for int4.
+    room = sum(loaded.values()) + weights.state()["kv_bytes"]
+    monkeypatch.setattr("tandem.engine.load.available", lambda: room)
+    with pytest.raises(CheckpointError, match=r"does not fit: weights in fp32 .* --max-len .* --cpu-weights"):
+        load("fp32", 0)
+    with pytest.raises(CheckpointError, match="a margin of"):
+        load("int4", 1)
+    with pytest.raises(CheckpointError, match="a margin of"):
+        load("int4")
+    assert not calls
+    assert load("int4", 0).card.weights["self_check"] == "ok"
+    monkeypatch.setattr("tandem.engine.load.available", lambda: None)
+    load("fp32")
+
+
 @pytest.mark.spec("ENG-033")
 def test_a_window_that_memory_cannot_hold_ends_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_llama().model
@@ -101,7 +149,6 @@ def test_a_window_that_memory_cannot_hold_ends_the_load(monkeypatch: pytest.Monk
         build_engine(model, None)  # type: ignore[arg-type]
 
 
-@pytest.mark.spec("ENG-016")
 def test_the_cpu_path_imports_neither_cuda_nor_triton() -> None:
     code = (
         "import sys, tandem.engine.load; assert 'triton' not in sys.modules; assert 'transformers' not in sys.modules"
@@ -109,7 +156,6 @@ def test_the_cpu_path_imports_neither_cuda_nor_triton() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.spec("ENG-016")
 def test_threads_are_set_only_when_asked(tmp_path: Path) -> None:
     before = torch.get_num_threads()
     path = build_llama(tmp_path / "tiny")

@@ -15,6 +15,7 @@ SHIELDS = {
     "tandem/actors/host.py": 2,  # a verb is never interrupted, on the thread and inline
     "tandem/actors/slots.py": 1,  # the sequence is closed and the GPU turn given up, whatever ends the request
     "tandem/actors/store.py": 1,  # rows that were offered are written at the end
+    "tandem/http/connection.py": 1,  # a write, as Hypercorn shields it
     "tandem/http/edge.py": 2,  # a request's clean-up, and the last piece of a response
     "tandem/http/exchange.py": 1,  # a request leaves the queue or its slot when its client has left
     "tandem/store/aio.py": 4,  # statements run on in their thread: open, commit, interrupt, close
@@ -41,6 +42,7 @@ def test_shields_are_listed() -> None:
     assert dict(found) == SHIELDS
 
 
+@pytest.mark.spec("SCH-003")
 def test_no_channel_is_unbounded() -> None:
     endless = re.compile(r"open_memory_channel(\[.*\])?\((math\.)?inf|open_memory_channel(\[.*\])?\(float\(")
     assert [module.path for module in tandem_modules() if endless.search(ast.unparse(module.tree))] == []
@@ -81,3 +83,10 @@ def test_no_undeclared_setting_is_read() -> None:
         or reads & {ast.unparse(node) for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
     }
     assert [name for name in sorted(readers) if not within(name, *HAND_OVER_ENVIRONMENT)] == []
+    picked = [
+        f"{module.path}: {ast.unparse(node)}"
+        for module in tandem_modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Subscript | ast.Attribute) and ast.unparse(node.value) == "os.environ"
+    ]
+    assert picked == []

@@ -11,7 +11,7 @@ import pytest
 import torch
 import trio
 
-from tandem.actors.host import ThreadHost
+from tandem.actors.host import open_host
 from tandem.actors.kit import Inline
 from tandem.config import Settings
 from tandem.engine.decoding.torch_engine import TorchEngine
@@ -46,10 +46,11 @@ def checkpoint(tmp_path: Path) -> Path:
 async def open_real(checkpoint: Path) -> AsyncIterator[tuple[Client, TorchEngine]]:
     """A service over the engine of `checkpoint`, and the engine."""
     engine = load_engine(checkpoint, grid=GRID)
-    parts = Parts(engine=engine, host=ThreadHost(), store=MemoryStore(), blocking=Inline(), wall=FixedWall())
-    async with open_service(Settings(), parts) as service, trio.open_nursery() as nursery:
-        yield Client(create_app(service.context), nursery), engine
-        nursery.cancel_scope.cancel()
+    async with open_host() as host:
+        parts = Parts(engine=engine, host=host, store=MemoryStore(), blocking=Inline(), wall=FixedWall())
+        async with open_service(Settings(), parts) as service, trio.open_nursery() as nursery:
+            yield Client(create_app(service.context), nursery), engine
+            nursery.cancel_scope.cancel()
 
 
 def ask(messages: list[dict[str, str]], **more: Any) -> dict[str, Any]:
@@ -94,7 +95,7 @@ async def test_a_question_asked_again_resumes_at_the_grid(checkpoint: Path) -> N
     assert first["choices"] == again["choices"]
 
 
-@pytest.mark.spec("ENG-083", "ENG-110")
+@pytest.mark.spec("ENG-107")
 async def test_after_two_choices_the_next_turn_says_what_a_cold_server_says(checkpoint: Path) -> None:
     async with open_real(checkpoint) as (client, _):
         call = await client.send(CHAT, ask([SYSTEM, ASKED], n=2, temperature=1, seed=7))

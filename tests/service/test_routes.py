@@ -254,3 +254,18 @@ async def test_neither_log_nor_row_holds_text(
         for sink in (caplog.text, repr(harness.outcomes)):
             assert "MARKED" not in sink
             assert "203.0.113.9" not in sink
+
+
+@pytest.mark.spec("API-207")
+async def test_request_keys_are_logged_where_it_is_asked_for(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    body = chat("MARKEDPROMPT", temperature=0.5, stop=["MARKEDSTOP"], user="MARKEDUSER", MARKEDFIELD=1)
+    async with open_harness() as harness:
+        await harness.client.send(CHAT, body)
+    assert "temperature" not in caplog.text
+    async with open_harness(log_request_keys=True) as harness:
+        await harness.client.send(CHAT, body)
+    assert "model='M' messages=list temperature=0.5 stop=list user=str others=1" in caplog.text
+    assert "MARKED" not in caplog.text

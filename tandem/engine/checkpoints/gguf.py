@@ -20,10 +20,10 @@ from tandem.engine.checkpoints.registry import architecture_of
 from tandem.engine.checkpoints.weights import Stored, require_shape
 from tandem.engine.errors import CheckpointError
 
-__all__ = ["GgufFile", "GgufWeights"]
+__all__ = ["BLOCK_TYPES", "GgufFile", "GgufWeights"]
 
 _VERSION = 3
-_TYPES = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q8_0")
+BLOCK_TYPES = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q8_0")
 
 _TOP = {"token_embd": "embed_tokens", "output_norm": "norm", "output": "lm_head"}
 _BLOCK = {
@@ -69,6 +69,11 @@ class GgufFile:
     def tensors(self) -> list[ReaderTensor]:
         """The package's tensor records, in the file's order."""
         return self._reader.tensors  # type: ignore[no-any-return]
+
+    @property
+    def data_offset(self) -> int:
+        """Where the tensors start: the bytes before it are all that opening the file reads."""
+        return int(self._reader.data_offset)
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a metadata key as Python has it."""
@@ -174,8 +179,8 @@ class GgufWeights:
         if canonical is None:
             raise CheckpointError(f"{file}: tensor {tensor.name} is not one of a llama decoder")
         kind = GGMLQuantizationType(tensor.tensor_type).name
-        if kind not in _TYPES:
-            raise CheckpointError(f"{file}: tensor {tensor.name} is {kind}; served are {', '.join(_TYPES)}")
+        if kind not in BLOCK_TYPES:
+            raise CheckpointError(f"{file}: tensor {tensor.name} is {kind}; served are {', '.join(BLOCK_TYPES)}")
         shape = tuple(int(size) for size in reversed(tensor.shape))
         self._tensors[canonical] = tensor
         self._stored[canonical] = Stored(tensor.name, file, kind, shape, int(tensor.n_bytes))

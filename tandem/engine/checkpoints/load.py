@@ -14,8 +14,9 @@ from tandem.engine.checkpoints.gguf import GgufFile, GgufWeights
 from tandem.engine.checkpoints.gguf_vocabulary import gguf_text
 from tandem.engine.checkpoints.hf_config import read_config, read_sampling
 from tandem.engine.checkpoints.hf_text import hf_text
+from tandem.engine.checkpoints.pulled import CONFIG, ModelName, find_pulled
 from tandem.engine.checkpoints.safetensors import SafetensorsWeights
-from tandem.engine.checkpoints.weights import Stored, StoredWeights, Weights
+from tandem.engine.checkpoints.weights import Stored, StoredWeights
 from tandem.engine.errors import CheckpointError
 from tandem.engine.text.checkpoint import CheckpointText
 
@@ -28,7 +29,7 @@ class Checkpoint:
 
     path: Path
     config: ModelConfig
-    weights: Weights
+    weights: StoredWeights
     text: CheckpointText
     sampling: SamplingCard
     weights_key: str
@@ -62,19 +63,28 @@ def open_checkpoint(path: Path) -> Checkpoint:
 
 
 def resolve_model(model: str | Path, state_dir: Path) -> Path:
-    """The checkpoint that a value of `--model` means: the embedded model's name, a directory or a GGUF file."""
+    """The checkpoint that a value of `--model` means.
+
+    It is the embedded model's name, a directory, a GGUF file, or the name of a pulled model: `ORG/NAME` or
+    `ORG/NAME:FILE.gguf`. A path that is there wins over a name. `CheckpointError` says what is missing.
+    """
     if str(model) == embedded.NAME:
         return embedded.find(state_dir)
     path = Path(model).expanduser()
     if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise CheckpointError(f"{path}: is no Hugging Face checkpoint, it has no config.json")
+        if not (path / CONFIG).is_file():
+            raise CheckpointError(f"{path}: is no Hugging Face checkpoint, it has no {CONFIG}")
         return path
     if path.is_file() and path.suffix == ".gguf":
         return path
+    if not path.exists() and (name := ModelName.parse(str(model))) is not None:
+        try:
+            return find_pulled(name, state_dir)
+        except CheckpointError as error:
+            raise CheckpointError(f"--model {error}") from None
     raise CheckpointError(
-        f"--model {model}: expected a Hugging Face directory, a .gguf file or {embedded.NAME}"
-        + (", and there is no such file" if not path.exists() else "")
+        f"--model {model}: expected a Hugging Face directory, a .gguf file, the ORG/NAME of a pulled model or "
+        f"{embedded.NAME}" + (", and there is no such file" if not path.exists() else "")
     )
 
 

@@ -14,12 +14,12 @@ from tandem.engine.checkpoints.layout import DECODER, Layout
 from tandem.engine.checkpoints.weights import Stored, require_shape
 from tandem.engine.errors import CheckpointError
 
-__all__ = ["SafetensorsWeights"]
+__all__ = ["ELEMENT_BYTES", "INDEX", "SINGLE", "SafetensorsWeights"]
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 
-_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
+ELEMENT_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 
 
 class SafetensorsWeights:
@@ -67,9 +67,9 @@ class SafetensorsWeights:
                 )
             part = opened.get_slice(name)
             shape, kind = tuple(part.get_shape()), part.get_dtype()
-            if kind not in _BYTES:
-                raise CheckpointError(f"{file}: tensor {name} is {kind}; served are {', '.join(_BYTES)}")
-            self._stored[canonical] = Stored(name, file, kind, shape, torch.Size(shape).numel() * _BYTES[kind])
+            if kind not in ELEMENT_BYTES:
+                raise CheckpointError(f"{file}: tensor {name} is {kind}; served are {', '.join(ELEMENT_BYTES)}")
+            self._stored[canonical] = Stored(name, file, kind, shape, torch.Size(shape).numel() * ELEMENT_BYTES[kind])
 
 
 def _files(directory: Path) -> list[Path]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from tandem.engine.caches.resident import Anchor, Anchors
 from tandem.engine.decoding.penalties import History
 from tandem.engine.models.kv import KVRows
 from tandem.engine.text.prompt import Prompt
@@ -25,13 +26,19 @@ class TorchSequence:
 
     prompt: Prompt
     history: History
+    anchors: Anchors
     length: int = 0
     row: Tensor | None = None  # (vocab), fp32, CPU
     resumed: int = 0
     """Rows that the resident prefix supplied."""
-    whole: int = 0
-    """Rows below this were written by prefills of whole grid chunks: what a later prompt may resume from."""
+    sound: bool = True
+    """Whether the rows below `length` are known to be what a run without a fault writes."""
     closed: bool = False
+
+    @property
+    def read(self) -> Sequence[int]:
+        """Ids that the cache has rows of."""
+        return self.history.ids[: self.length]
 
     @property
     def unread(self) -> Sequence[int]:
@@ -61,4 +68,4 @@ class Snapshot:
     row: Tensor | None = field(repr=False)
     rows: KVRows = field(repr=False)
     resumed: int = 0
-    whole: int = 0
+    anchors: tuple[Anchor, ...] = ()

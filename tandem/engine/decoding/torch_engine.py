@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 
+from tandem.engine.caches.resident import Anchors, ResidentPrefix
 from tandem.engine.decoding.noise import Noise
 from tandem.engine.decoding.penalties import History
 from tandem.engine.decoding.sampler import sample
@@ -29,6 +30,7 @@ class _Counters:
     requests: int = 0
     prefilled_tokens: int = 0
     resumed_tokens: int = 0
+    """Prompt rows that a cache supplied: tokens saved."""
     rounds: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
@@ -42,12 +44,20 @@ class TorchEngine:
     """One model and one sequence at a time: while one is open, `open` of a second raises `EngineError`.
 
     The cache for the whole window is reserved here (ENG-033). A closed sequence's rows stay in it, and a next prompt
-    that begins with the same ids resumes at the last grid line they share (`resident`; ENG-037). Every fault of torch
-    inside a verb, a failed allocation included, becomes an `EngineError` and leaves the engine usable (ENG-043).
+    that begins with the same ids resumes at the last grid line they share, or where that sequence ended (`resident`,
+    `end_anchor`; ENG-037, ENG-107, ENG-110). Every fault of torch inside a verb, a failed allocation included, becomes
+    an `EngineError` and leaves the engine usable (ENG-043).
     """
 
     def __init__(
-        self, model: Model, text: TextModel, card: ModelCard, *, noise: Noise | None = None, resident: bool = True
+        self,
+        model: Model,
+        text: TextModel,
+        card: ModelCard,
+        *,
+        noise: Noise | None = None,
+        resident: bool = True,
+        end_anchor: bool = True,
     ) -> None:
         self._model = model
         self._text = text
@@ -55,8 +65,7 @@ class TorchEngine:
         self._noise = noise or Noise()
         self._cache = model.new_cache(card.max_len)
         self._open: TorchSequence | None = None
-        self._keep_resident = resident
-        self._resident: tuple[int, ...] = ()
+        self._resident = ResidentPrefix(card.anchor_grid, enabled=resident, end_anchor=end_anchor)
         self._counters = _Counters()
 
     @property
@@ -74,9 +83,9 @@ class TorchEngine:
             raise EngineError("the prompt has no tokens")
         if len(prompt.ids) >= self._card.max_len:
             raise EngineError(f"{len(prompt.ids)} prompt tokens leave no room in a window of {self._card.max_len}")
-        resumed = self._shared(prompt.ids)
-        self._resident = ()
-        self._open = TorchSequence(prompt, History(prompt.ids), length=resumed, resumed=resumed, whole=resumed)
+        anchors = self._resident.resume(prompt.ids)
+        resumed = anchors.newest
+        self._open = TorchSequence(prompt, History(prompt.ids), anchors, length=resumed, resumed=resumed)
         self._counters.requests += 1
         self._counters.resumed_tokens += resumed
         return self._open
@@ -87,8 +96,9 @@ class TorchEngine:
         seq.closed = True
         seq.row = None
         self._open = None
-        if self._keep_resident:
-            self._resident = seq.prompt.ids[: seq.whole]
+        # Where nothing was forwarded, what was resident before still is.
+        if seq.sound and not self._resident.rows:
+            self._resident.keep(seq.read, seq.anchors)
 
     def prefill(self, seq: TorchSequence, upto: int) -> Prefilled:
         self._check(seq)
@@ -99,8 +109,7 @@ class TorchEngine:
                 hidden = self._forward(ids[start:end], start)
                 seq.row = self._row(hidden) if end == len(ids) else None
             seq.length = end
-            if start == seq.whole and end % self._card.anchor_grid == 0:
-                seq.whole = end
+            seq.anchors.prefilled(start, end)
             self._counters.prefilled_tokens += end - start
         return Prefilled(min(seq.length, len(ids)), len(ids), seq.resumed)
 
@@ -159,16 +168,33 @@ class TorchEngine:
         with self._fault(seq, "snapshot"):
             rows = self._cache.copy(seq.length)
         output = tuple(seq.history.ids[len(seq.prompt.ids) :])
-        return Snapshot(seq.prompt, output, seq.length, seq.row, rows, seq.resumed, seq.whole)
+        return Snapshot(seq.prompt, output, seq.length, seq.row, rows, seq.resumed, seq.anchors.all)
 
     def restore(self, seq: TorchSequence, snapshot: object) -> None:
         if not isinstance(snapshot, Snapshot):
             raise EngineError("not a snapshot of this engine")
+        sound = seq.sound
         with self._fault(seq, "restore"):
+            self._resident.drop()
+            seq.sound = False  # until all of it is loaded
             self._cache.load(snapshot.rows)
+        seq.sound = sound
         seq.prompt, seq.history = snapshot.prompt, History(snapshot.prompt.ids, snapshot.output)
         seq.length, seq.row = snapshot.length, snapshot.row
-        seq.resumed, seq.whole = snapshot.resumed, snapshot.whole
+        seq.resumed, seq.anchors = snapshot.resumed, Anchors(self._card.anchor_grid, snapshot.anchors)
+
+    def clear(self, caches: Collection[str] | None = None) -> Mapping[str, int]:
+        """Empty the caches named, None: all; bytes given up by each (ENG-123). `EngineError` while a sequence is open.
+
+        There is one, `resident`. Its rows lie in the buffer that is reserved for the window, which stays.
+        """
+        if self._open is not None:
+            raise EngineError("a sequence is open; caches are emptied between two requests")
+        if unknown := sorted(set(caches or ()) - {"resident"}):
+            raise EngineError(f"no cache is called {unknown[0]}; there is: resident")
+        if caches is not None and "resident" not in caches:
+            return {}
+        return {"resident": self._resident.drop() * self._cache.bytes_per_token}
 
     def cost(self) -> Mapping[str, int]:
         # A snapshot costs its rows and, apart from them, the one row of logits; there is no recurrent state to anchor.
@@ -177,8 +203,9 @@ class TorchEngine:
 
     def state(self) -> Mapping[str, int]:
         counted = {field.name: getattr(self._counters, field.name) for field in fields(_Counters)}
-        rows = self._open.length if self._open is not None else len(self._resident)
-        return counted | {"kv_bytes": self._cache.nbytes, "kv_rows": self._cache.max_len, "kv_rows_used": rows}
+        rows = self._open.length if self._open is not None else self._resident.rows
+        held = {**self._resident.state(), "resident_bytes": self._resident.rows * self._cache.bytes_per_token}
+        return counted | held | {"kv_bytes": self._cache.nbytes, "kv_rows": self._cache.max_len, "kv_rows_used": rows}
 
     def _verify(self, seq: TorchSequence, tree: Tree) -> Rows:
         self._check_read(seq)
@@ -191,15 +218,6 @@ class TorchEngine:
             seq.length, seq.row = length, row
         assert seq.row is not None
         return Rows(seq.row, seq.length - 1)
-
-    def _shared(self, ids: Sequence[int]) -> int:
-        """Rows of the resident prefix that a prompt of `ids` resumes from: whole chunks, and never its last token."""
-        shared = 0
-        for ours, theirs in zip(self._resident, ids[:-1], strict=False):
-            if ours != theirs:
-                break
-            shared += 1
-        return shared - shared % self._card.anchor_grid
 
     def _next_cut(self, start: int) -> int:
         grid = self._card.anchor_grid
@@ -220,6 +238,7 @@ class TorchEngine:
     def _forward(self, ids: Sequence[int], start: int) -> Tensor:
         if start + len(ids) > self._card.max_len:
             raise EngineError(f"{start + len(ids)} rows do not fit a window of {self._card.max_len}")
+        self._resident.drop()  # a sequence that has resumed needs it no more, and rows of it are overwritten here
         return self._model.forward(torch.tensor(ids), start, self._cache)
 
     def _row(self, hidden: Tensor) -> Tensor:
@@ -237,18 +256,19 @@ class TorchEngine:
 
     @contextmanager
     def _fault(self, seq: TorchSequence, verb: str) -> Iterator[None]:
-        """Run a verb's work without autograd; a fault of torch ends the request, and its rows serve no later one."""
+        """Run a verb's work without autograd; a fault of torch ends the request (ENG-043).
+
+        A forward that fails has written rows from its first one on only, which the sequence does not count yet: those
+        below `length` serve the next request. After a row that is not finite none does, for nobody knows its origin.
+        """
         self._check(seq)
         try:
             with torch.inference_mode():
                 yield
         except (RuntimeError, IndexError, MemoryError) as error:
-            self._spoil(seq)
+            self._counters.errors += 1
             raise EngineError(f"{verb} failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
-        except EngineError:
-            self._spoil(seq)
+        except EngineError as error:
+            self._counters.errors += 1
+            seq.sound = seq.sound and not isinstance(error, NumericalError)
             raise
-
-    def _spoil(self, seq: TorchSequence) -> None:
-        seq.whole = 0
-        self._counters.errors += 1

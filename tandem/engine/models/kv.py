@@ -19,7 +19,7 @@ class KVRows:
 
 
 class KVCache:
-    """Buffers (layers, kv_heads, max_len, head_dim) for keys and values.
+    """Keys and values, each (layers, kv_heads, max_len, head_dim) in fp32.
 
     The cache does not know how many of its rows hold anything: a forward that starts at row n reads the rows below n
     and writes from n on. Rows at and above a sequence's length are scratch.
@@ -27,8 +27,15 @@ class KVCache:
 
     def __init__(self, layers: int, kv_heads: int, max_len: int, head_dim: int) -> None:
         # Zeros and not `empty`: the pages are touched here, so a start that succeeds has its memory.
-        self.keys = torch.zeros(layers, kv_heads, max_len, head_dim)
-        self.values = torch.zeros(layers, kv_heads, max_len, head_dim)
+        rows = torch.zeros(layers, 2 * kv_heads, max_len, head_dim)
+        self.keys, self.values = rows[:, :kv_heads], rows[:, kv_heads:]
+        # Made once: one row in one layer is written in microseconds, and to index costs as much again.
+        self._layers = [(both.transpose(0, 1), both[:kv_heads][None], both[kv_heads:][None]) for both in rows.unbind()]
+
+    @staticmethod
+    def bytes_for(layers: int, kv_heads: int, max_len: int, head_dim: int) -> int:
+        """What a cache of these sizes takes."""
+        return 2 * layers * kv_heads * max_len * head_dim * torch.float32.itemsize
 
     @property
     def max_len(self) -> int:
@@ -42,12 +49,15 @@ class KVCache:
     def bytes_per_token(self) -> int:
         return self.nbytes // self.max_len
 
-    def put(self, layer: int, start: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Write (kv_heads, rows, head_dim) from row `start` on; views of all rows up to the last one written."""
-        end = start + keys.shape[1]
-        self.keys[layer, :, start:end] = keys
-        self.values[layer, :, start:end] = values
-        return self.keys[layer, :, :end], self.values[layer, :, :end]
+    def put(self, layer: int, start: int, heads: Tensor) -> tuple[Tensor, Tensor]:
+        """Write (rows, 2 kv_heads, head_dim), key heads before value heads, from row `start` on.
+
+        Returns keys and values of all rows up to the last one written, each (1, kv_heads, rows, head_dim), as views.
+        """
+        count = heads.shape[0]
+        both, keys, values = self._layers[layer]
+        both.narrow(0, start, count).copy_(heads)
+        return keys.narrow(2, 0, start + count), values.narrow(2, 0, start + count)
 
     def copy(self, length: int) -> KVRows:
         """A copy of the first `length` rows."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["DenseMatrix", "Matrix"]
+__all__ = ["DenseMatrix", "Matrix", "Table"]
 
 
 class Matrix(Protocol):
@@ -19,27 +19,40 @@ class Matrix(Protocol):
         """(N, K)."""
 
     @property
+    def format(self) -> str:
+        """What the weights are in memory, such as `int8`; for the load report (ENG-031)."""
+
+    @property
     def nbytes(self) -> int:
-        """Bytes read per use."""
+        """Bytes read per use by one row; the format keeps nothing else in memory."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The product for any number of rows: (rows, K) to (rows, N)."""
+        """The product for any number of rows: (rows, K) in any float dtype to a new (rows, N).
+
+        The result is in the dtype the format computes in, fp32 or bf16; adding it to fp32 widens it.
+        """
+
+
+class Table(Protocol):
+    """A matrix whose single rows can be read, as an embedding's are."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+    def take(self, ids: Tensor) -> Tensor:
+        """The rows `ids` (rows, int64) as a new (rows, K) in fp32."""
 
 
 class DenseMatrix:
-    """A matrix kept as the numbers themselves, one tensor (N, K) and a bias (N) where the layer has one."""
+    """A matrix kept as the numbers themselves, one tensor (N, K) in fp32 or bf16 and a bias (N) where it has one.
+
+    It computes in its own dtype with sums in fp32.
+    """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self._weight = weight
-        self._bias = bias
-
-    @classmethod
-    def stacked(cls, parts: list[tuple[Tensor, Tensor | None]]) -> DenseMatrix:
-        """Several matrices over the same input as one, outputs side by side: all of them are read in one product."""
-        biases = [bias for _, bias in parts if bias is not None]
-        if biases and len(biases) != len(parts):
-            raise ValueError("either every part of a stacked matrix has a bias or none")
-        return cls(torch.cat([weight for weight, _ in parts]), torch.cat(biases) if biases else None)
+        self._bias = bias if bias is None else bias.to(weight.dtype)
+        self._narrow = weight.dtype == torch.bfloat16
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -47,8 +60,19 @@ class DenseMatrix:
         return rows, columns
 
     @property
+    def format(self) -> str:
+        return "bf16" if self._narrow else "fp32"
+
+    @property
     def nbytes(self) -> int:
         return self._weight.nbytes + (self._bias.nbytes if self._bias is not None else 0)
 
     def __call__(self, x: Tensor) -> Tensor:
+        x = x.to(self._weight.dtype)
+        if self._narrow and x.shape[0] == 1 and self._bias is None:
+            # oneDNN packs a bf16 matrix anew for every product; the matrix-vector kernel reads it as it lies.
+            return torch.mv(self._weight, x[0])[None]
         return functional.linear(x, self._weight, self._bias)
+
+    def take(self, ids: Tensor) -> Tensor:
+        return self._weight[ids].float()

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tandem.engine.checkpoints.config import ModelConfig
 from tandem.engine.checkpoints.weights import Weights
+from tandem.engine.models.formats import CpuWeights
 from tandem.engine.models.kv import KVCache
 
 __all__ = ["Load", "Model", "Progress"]
@@ -31,6 +32,10 @@ class Model(Protocol):
     def nbytes(self) -> Mapping[str, int]:
         """Bytes of the loaded weights by group."""
 
+    @property
+    def formats(self) -> Mapping[str, int]:
+        """Matrices by their format in memory."""
+
     def new_cache(self, max_len: int) -> KVCache:
         """The buffers of one sequence of at most `max_len` rows."""
 
@@ -44,5 +49,5 @@ class Model(Protocol):
         """(rows, hidden) to logits (rows, vocab) in fp32, for any number of rows (ENG-011)."""
 
 
-Load: TypeAlias = Callable[[ModelConfig, Weights, Progress], Model]
+Load: TypeAlias = Callable[[ModelConfig, Weights, Progress, CpuWeights], Model]
 """How a model package is entered. `CheckpointError` names what is missing or wrong."""

@@ -1,5 +1,8 @@
-"""Rotary position embeddings over the two halves of a head (RoFormer, arXiv:2104.09864), with the context scalings
+"""Rotary position embeddings (RoFormer, arXiv:2104.09864) as products of complex numbers, with the context scalings
 that Llama checkpoints declare under `rope_scaling` in their config.
+
+A checkpoint pairs element i of a head with element i + head_dim / 2. `paired` lays the rows of a query or key
+projection so that pairs stand side by side; queries and keys are reordered alike, so no score changes.
 """
 
 from __future__ import annotations
@@ -12,10 +15,7 @@ from torch import Tensor
 
 from tandem.engine.errors import CheckpointError
 
-__all__ = ["RotaryTable", "inverse_frequencies", "rotate", "table"]
-
-RotaryTable = tuple[Tensor, Tensor]
-"""Cosines and sines, each (positions, head_dim / 2) in fp32."""
+__all__ = ["inverse_frequencies", "paired", "rotate_", "turns"]
 
 
 def inverse_frequencies(head_dim: int, theta: float, scaling: Mapping[str, object]) -> Tensor:
@@ -32,16 +32,20 @@ def inverse_frequencies(head_dim: int, theta: float, scaling: Mapping[str, objec
             raise CheckpointError(f"rope_scaling of type {kind!r} is not supported; known are default, linear, llama3")
 
 
-def table(frequencies: Tensor, positions: int) -> RotaryTable:
-    """The rotation of every position below `positions`."""
+def turns(frequencies: Tensor, positions: int) -> Tensor:
+    """The rotation of every position below `positions`: (positions, 1, head_dim / 2) in complex64."""
     angles = torch.arange(positions, dtype=torch.float32)[:, None] * frequencies
-    return angles.cos(), angles.sin()
+    return torch.complex(angles.cos(), angles.sin())[:, None]
 
 
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn (heads, rows, head_dim) by (rows, head_dim / 2); element i pairs with element i + head_dim / 2."""
-    first, second = x.chunk(2, dim=-1)
-    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+def paired(tensor: Tensor, heads: int) -> Tensor:
+    """Rows (heads head_dim, …) of a projection, or its bias, from halves to pairs."""
+    return tensor.view(heads, 2, -1, *tensor.shape[1:]).transpose(1, 2).reshape(tensor.shape)
+
+
+def rotate_(heads: Tensor, turns: Tensor) -> None:
+    """Turn (rows, heads, head_dim) of fp32 in place, by (rows, 1, head_dim / 2)."""
+    torch.view_as_complex(heads.view(*heads.shape[:-1], -1, 2)).mul_(turns)
 
 
 def _llama3(plain: Tensor, scaling: Mapping[str, object]) -> Tensor:

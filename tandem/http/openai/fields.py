@@ -9,7 +9,7 @@ from typing import Any
 
 from tandem.http.openai.errors import invalid
 
-__all__ = ["CHAT_FIELDS", "COMPLETION_FIELDS", "THINKING_FIELDS", "Disposition", "refuse_fields"]
+__all__ = ["CHAT_FIELDS", "COMPLETION_FIELDS", "THINKING_FIELDS", "Disposition", "refuse_fields", "shown_fields"]
 
 
 class Disposition(Enum):
@@ -85,3 +85,27 @@ def refuse_fields(body: Mapping[str, Any], table: Mapping[str, Disposition]) -> 
         if name == "echo" and value is False:
             continue
         raise invalid(name, f"{name} is not supported; {_INSTEAD.get(name, 'leave it out')}")
+
+
+_KNOWN = CHAT_FIELDS.keys() | COMPLETION_FIELDS.keys()
+_WORDS = frozenset({"model", "reasoning_effort", "reasoning_format", "service_tier", "tool_choice"})
+"""Fields whose strings are names, never a client's text."""
+
+
+def shown_fields(body: Mapping[str, Any]) -> str:
+    """The fields of a request as `--log-request-keys` logs them: names, numbers, switches and known words.
+
+    Of anything that could hold text only the kind is shown; a field outside the tables is counted, since its name is
+    the client's.
+    """
+    shown = [f"{name}={_shown(name, value)}" for name, value in body.items() if name in _KNOWN]
+    others = len(body) - len(shown)
+    return " ".join([*shown, f"others={others}"] if others else shown)
+
+
+def _shown(name: str, value: Any) -> str:
+    if value is None or isinstance(value, bool | int | float):
+        return str(value)
+    if isinstance(value, str) and name in _WORDS and len(value) <= 100:
+        return repr(value)
+    return type(value).__name__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def test_a_config_under_text_config_gives_the_same_model(directory: Path, tmp_pa
     path = nested / "model.safetensors"
     save_file({n.replace("model.", "model.language_model.", 1): t for n, t in load_file(path).items()}, path)
     one, other = open_checkpoint(directory), open_checkpoint(nested)
-    assert one.config.hidden_size == other.config.hidden_size
+    assert other.config == replace(one.config, name="nested")
     assert set(one.weights.names()) == set(other.weights.names())
 
 
@@ -68,7 +69,7 @@ def test_rotary_settings(directory: Path, changes: dict[str, Any], theta: float,
     assert (config.rope_theta, config.rope_scaling) == (theta, scaling)
 
 
-@pytest.mark.spec("ENG-014", "ENG-092")
+@pytest.mark.spec("ENG-092")
 def test_generation_config(directory: Path) -> None:
     edit(directory / "generation_config.json", temperature=0.6, top_p=0.95, top_k=20, eos_token_id=[0])
     checkpoint = open_checkpoint(directory)
@@ -130,7 +131,6 @@ def test_files_that_cannot_be_read(directory: Path) -> None:
         open_checkpoint(directory)
 
 
-@pytest.mark.spec("ENG-031")
 def test_report(directory: Path, tmp_path: Path) -> None:
     checkpoint = open_checkpoint(build_llama(tmp_path / "sharded", shards=2, dtype=torch.bfloat16))
     report = checkpoint.report
@@ -142,7 +142,6 @@ def test_report(directory: Path, tmp_path: Path) -> None:
     assert set(sizes) == {"embedding", "attention", "mlp", "norm"}
 
 
-@pytest.mark.spec("ENG-030")
 def test_weights_key_follows_the_files(directory: Path) -> None:
     first = open_checkpoint(directory).weights_key
     assert open_checkpoint(directory).weights_key == first
@@ -211,5 +210,5 @@ def test_resolving_a_model(directory: Path, tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "empty").mkdir()
     with pytest.raises(CheckpointError, match=r"empty: is no Hugging Face checkpoint, it has no config\.json"):
         resolve_model(tmp_path / "empty", tmp_path)
-    with pytest.raises(CheckpointError, match=r"expected a Hugging Face directory, a \.gguf file or smollm2-135m, and"):
-        resolve_model("qwen/absent", tmp_path)
+    with pytest.raises(CheckpointError, match=r"expected a Hugging Face directory, a \.gguf file, the ORG/NAME of a"):
+        resolve_model("qwen", tmp_path)

@@ -52,7 +52,7 @@ def test_only_the_first_matching_wrapper_is_stripped() -> None:
     assert Layout(wrappers=("a.", "b.")).canonical("a.b.c") == "b.c"
 
 
-@pytest.mark.spec("ENG-020", "ENG-017")
+@pytest.mark.spec("ENG-020")
 def test_shards_hold_the_same_tensors_as_one_file(single: Path, tmp_path: Path) -> None:
     sharded = build_llama(tmp_path / "sharded", tied=False, shards=3)
     one, many = tensors_of(single), tensors_of(sharded)

@@ -86,7 +86,7 @@ def test_an_impossible_generation_cannot_be_made(ids: tuple[int, ...], limit: in
 # --- ends
 
 
-@pytest.mark.spec("ENG-043", "ENG-092", "API-158", "API-163")
+@pytest.mark.spec("ENG-043", "ENG-092", "API-163")
 def test_the_end_token_stops_counts_and_is_not_delivered() -> None:
     deltas = run(WORDS)
     assert deltas[:-1] == [Content("one"), Content(" two"), Content(" three"), Content(" four")]
@@ -106,7 +106,7 @@ def test_the_limit_is_exact_in_any_block(limit: int, block: int) -> None:
     assert finish.reason == ("length" if limit < 5 else "stop")
 
 
-@pytest.mark.spec("ENG-043", "ENG-093", "API-083", "API-158")
+@pytest.mark.spec("ENG-043", "ENG-093", "API-083")
 def test_a_stop_string_cuts_the_text_and_its_tokens_count() -> None:
     deltas = run({"say": ["a E", "N", "D b", "c"]}, stops=["END"])
     assert text_of(deltas) == "a "
@@ -127,7 +127,6 @@ def test_what_only_began_like_a_stop_is_released_at_the_limit() -> None:
     assert finish_of(deltas).reason == "length"
 
 
-@pytest.mark.spec("ENG-059", "API-158")
 def test_tokens_behind_a_stop_in_the_same_block_count_nowhere() -> None:
     deltas = run({"say": ["a", " END", " b", " c", " d"], "block": 5}, stops=["END"])
     assert text_of(deltas) == "a "
@@ -135,7 +134,7 @@ def test_tokens_behind_a_stop_in_the_same_block_count_nowhere() -> None:
     assert finish_of(deltas).timings.blocks == 1
 
 
-@pytest.mark.spec("ENG-096", "ENG-183")
+@pytest.mark.spec("ENG-096")
 @given(st.integers(1, 8), st.integers(1, 12), st.lists(st.sampled_from(["a", "EN", "D", " b", "E"]), max_size=10))
 def test_a_block_changes_nothing_of_the_answer(block: int, limit: int, say: list[str]) -> None:
     def answer(size: int) -> tuple[str, str, Usage]:

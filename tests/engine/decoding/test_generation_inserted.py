@@ -21,7 +21,7 @@ def ids_of(engine: FakeEngine, text: str) -> tuple[int, ...]:
 # --- force, ask, mask, supervisor
 
 
-@pytest.mark.spec("ENG-040", "API-158")
+@pytest.mark.spec("ENG-040")
 def test_forced_ids_are_read_when_visible_and_count() -> None:
     engine = FakeEngine()
     generation = generation_of(engine, WORDS)
@@ -31,7 +31,7 @@ def test_forced_ids_are_read_when_visible_and_count() -> None:
     assert finish_of(deltas).usage.completion == 7
 
 
-@pytest.mark.spec("ENG-040", "API-158")
+@pytest.mark.spec("ENG-040")
 def test_hidden_ids_reach_neither_client_nor_count() -> None:
     engine = FakeEngine()
     generation = generation_of(engine, WORDS)

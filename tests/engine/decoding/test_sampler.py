@@ -48,7 +48,7 @@ def token_of(row: list[float], rules: SamplingRules = GREEDY, output: int = 0) -
     return sample(torch.tensor(row), rules, history, Noise(0), position=0)[0]
 
 
-@pytest.mark.spec("ENG-075", "ENG-077", "ENG-078", "ENG-079", "ENG-080", "API-172")
+@pytest.mark.spec("ENG-075", "ENG-077", "ENG-078", "ENG-079", "ENG-080", "API-172", "API-174")
 @settings(deadline=None)
 @given(ROWS, ADJUSTING, IDS, IDS)
 def test_adjusted_rows_equal_the_reference(

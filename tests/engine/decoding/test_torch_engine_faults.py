@@ -10,6 +10,7 @@ from tandem.engine.decoding.sequence import TorchSequence
 from tandem.engine.decoding.torch_engine import TorchEngine
 from tandem.engine.decoding.work import Ask, Force, Prefill, Round, Work, perform
 from tandem.engine.errors import EngineError, NumericalError
+from tandem.engine.models.kv import KVRows
 from tandem.engine.text.prompt import Prompt
 from tests.engine.decoding.engines import (
     GREEDY,
@@ -68,7 +69,7 @@ def test_a_fault_ends_one_request_and_the_next_is_exact(verb: str, fault: Except
     model._head = logits
     engine.close(seq)
     again = read(engine, PROMPT)
-    assert again.resumed == 0
+    assert again.resumed == 64, "rows below those that the fault may have touched are as they were"
     ids, rows = trace(engine, again)
     assert ids == wanted
     assert same(rows, wanted_rows)
@@ -88,7 +89,25 @@ def test_a_row_of_nan_ends_the_request_with_its_position() -> None:
     assert caught.value.position == 75 + 4 - 1
     model._head = head
     engine.close(seq)
-    rounds(engine, read(engine, PROMPT), 4)
+    again = read(engine, PROMPT)
+    assert again.resumed == 0, "nobody knows which row the NaN came from"
+    rounds(engine, again, 4)
+
+
+@pytest.mark.spec("ENG-043")
+def test_a_restore_that_breaks_off_leaves_nothing_to_resume(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = tiny_engine()
+    seq = read(engine, PROMPT)
+    point = engine.snapshot(seq)
+
+    def broken(rows: KVRows) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(engine._cache, "load", broken)
+    with pytest.raises(EngineError, match="restore failed"):
+        engine.restore(seq, point)
+    engine.close(seq)
+    assert read(engine, PROMPT).resumed == 0
 
 
 def test_unknown_ids_are_an_engine_error() -> None:

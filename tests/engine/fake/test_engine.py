@@ -17,7 +17,7 @@ from tests.engine.fake.running import GREEDY, ids, one_round, opened, text
 # --- scripts
 
 
-@pytest.mark.spec("ENG-170", "ENG-182")
+@pytest.mark.spec("ENG-170")
 def test_the_script_is_what_comes_out_and_then_the_end_token() -> None:
     engine = FakeEngine()
     verbs: Engine[FakeSeq, FakeRows] = engine
@@ -132,7 +132,7 @@ def test_a_restored_sequence_goes_on_from_the_snapshot_which_stays_usable() -> N
         engine.restore(seq, "x")
 
 
-@pytest.mark.spec("ENG-059")
+@pytest.mark.spec("ENG-038")
 def test_a_walk_follows_any_tree_and_ends_at_an_end_token() -> None:
     engine = FakeEngine()
     seq = opened(engine, {"say": ["a", "b", "c"]})
@@ -178,7 +178,6 @@ def test_a_plain_prompt_is_searched_for_its_script() -> None:
     assert one_round(engine, seq).ids == (ord("z"),)
 
 
-@pytest.mark.spec("ENG-174")
 def test_every_verb_is_recorded_with_its_time_and_without_text() -> None:
     engine = FakeEngine()
     seq = opened(engine, {"say": "a", "token_ms": 10})

@@ -96,6 +96,7 @@ def test_penalties_count_the_output_inside_a_block_too() -> None:
     assert ids(FakeEngine(), script, SamplingRules(presence_penalty=29.0)) == [97, 97, 97, 97, IM_END]
 
 
+@pytest.mark.spec("ENG-079", "API-174")
 def test_a_repeated_ngram_is_lowered_by_four_and_not_banned() -> None:
     script = {"say": ["\x01", "\x02", "\x01", "\x02"]}
     near, far = ({0x7F: bias} for bias in (57.0, 55.0))

@@ -164,7 +164,6 @@ def test_a_message_cannot_end_its_turn() -> None:
     ]
 
 
-@pytest.mark.spec("ENG-181")
 def test_a_prompt_is_the_clients_and_may_be_added_to_before_its_last_turns_end() -> None:
     text = FakeText()
     prompt = text.render(Conversation(messages=[HELLO]))

@@ -39,7 +39,7 @@ def embedded_path() -> Path:
 
 @pytest.fixture(scope="session")
 def embedded_engine(embedded_path: Path) -> TorchEngine:
-    return load_engine(embedded_path, max_len=WINDOW)
+    return load_engine(embedded_path, max_len=WINDOW, cpu_weights="fp32")
 
 
 @pytest.fixture(scope="session")

@@ -76,7 +76,7 @@ def test_a_token_without_text_says_nothing() -> None:
     ]
 
 
-@pytest.mark.spec("ENG-096", "ENG-184")
+@pytest.mark.spec("ENG-096")
 @given(st.lists(st.binary(min_size=1, max_size=3), max_size=10))
 def test_random_tokens_give_the_one_shot_decode_and_one_delta_each(pieces: list[bytes]) -> None:
     deltas = read(pieces)

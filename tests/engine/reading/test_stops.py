@@ -35,7 +35,7 @@ def splits(text: str) -> list[list[str]]:
     ]
 
 
-@pytest.mark.spec("ENG-093", "ENG-184", "API-084")
+@pytest.mark.spec("ENG-093", "API-084")
 @pytest.mark.parametrize(
     ("stops", "text"),
     [

@@ -74,7 +74,6 @@ def test_a_marker_in_a_message_of_the_embedded_model_is_text() -> None:
     assert any(rendered.ids[at : at + len(plain)] == tuple(plain) for at in range(len(rendered.ids)))
 
 
-@pytest.mark.spec("ENG-181")
 def test_the_client_wrote_every_token() -> None:
     prompt = FULL.render(Conversation(messages=[user("a")]))
     assert [span.kind for span in prompt.spans] == ["client"]

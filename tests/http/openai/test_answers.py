@@ -70,7 +70,7 @@ def test_a_chat_body() -> None:
     ]
 
 
-@pytest.mark.spec("API-044", "API-257")
+@pytest.mark.spec("API-044")
 def test_contents_of_a_message() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "ls", "arguments": '{"a":1}'}}
     assert message() == {"role": "assistant", "content": ""}

@@ -14,7 +14,6 @@ def test_texts() -> None:
     assert comments.PING == b": ping\n\n"
 
 
-@pytest.mark.spec("API-143")
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
@@ -34,7 +33,6 @@ def test_estimates_are_coarse(seconds: float, text: str) -> None:
     assert comments.about(seconds) == text
 
 
-@pytest.mark.spec("API-143")
 def test_estimates_behind_own_work() -> None:
     assert [comments.about(s, own_work=True) for s in (0.2, 3.6, 10, 11)] == ["1 s", "4 s", "10 s", "10 s"]
 

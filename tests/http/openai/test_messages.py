@@ -105,7 +105,7 @@ def test_arguments_in_history_are_a_string(sent: Any, text: str) -> None:
     assert message["tool_calls"] == [{"type": "function", "function": {"name": "unknown", "arguments": text}}]
 
 
-@pytest.mark.spec("API-042", "API-257")
+@pytest.mark.spec("API-042")
 def test_reasoning_of_history_by_either_name() -> None:
     one, two, three, four = read(
         {"role": "assistant", "content": "x", "reasoning_content": "r", "reasoning": "other"},

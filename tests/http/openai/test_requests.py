@@ -167,6 +167,7 @@ def test_shapes_of_a_prompt(sent: Any, prompt: Any) -> None:
     assert complete(prompt=sent).prompt == prompt
 
 
+@pytest.mark.spec("API-027")
 def test_messages_quote_nothing_of_a_prompt() -> None:
     secret = "s3cret"
     for fields in ({"prompt": [secret, 5]}, {"prompt": [5, secret]}, {"stop": [secret, ""]}):
@@ -284,6 +285,14 @@ def test_stream_options() -> None:
         assert ask(stream=True, stream_options=options) == ask(stream=True)
     for stream in (False, None):
         assert ask(stream=stream, stream_options={"include_usage": True}) == ask()
+
+
+@pytest.mark.spec("API-037")
+def test_the_temperature_of_drafts_is_none_of_the_answers() -> None:
+    for value in (0, 0.5, 2):
+        assert ask(draft_temperature=value).rules == ask().rules
+        assert ask(draft_temperature=value, temperature=0.7, seed=1).rules == ask(temperature=0.7, seed=1).rules
+        assert complete(draft_temperature=value).rules == complete().rules
 
 
 @pytest.mark.spec("API-031")

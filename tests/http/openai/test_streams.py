@@ -90,7 +90,6 @@ def test_one_chunk_a_delta_and_one_write_a_block() -> None:
     assert [json.loads(event)["choices"][0]["delta"]["content"] for event in events(block)] == ["a", "b"]
 
 
-@pytest.mark.spec("API-257")
 def test_reasoning_and_its_alias() -> None:
     deltas: list[Delta] = [Reasoning("hm"), Content("a"), finish()]
     chunks = run(chat(), *deltas)
@@ -99,7 +98,6 @@ def test_reasoning_and_its_alias() -> None:
     assert chunks[1]["choices"][0]["delta"] == {"reasoning_content": "hm"}
 
 
-@pytest.mark.spec("API-110")
 def test_calls() -> None:
     chunks = run(
         chat(),

@@ -7,36 +7,44 @@ from torch import Tensor
 from tandem.engine.checkpoints.config import ModelConfig
 from tandem.engine.checkpoints.weights import Weights
 from tandem.engine.errors import CheckpointError
+from tandem.engine.models.formats import CpuWeights, Part, matrix, stacked, table
 from tandem.engine.models.llama.model import Layer, LlamaModel
-from tandem.engine.models.matrix import DenseMatrix
 from tandem.engine.models.model import Progress
+from tandem.engine.models.rotary import paired
 
 __all__ = ["load_llama"]
 
 
-def load_llama(config: ModelConfig, weights: Weights, progress: Progress) -> LlamaModel:
-    """Read every tensor in fp32. Queries, keys and values, and gate and up, are stacked into one matrix each."""
+def load_llama(
+    config: ModelConfig, weights: Weights, progress: Progress, cpu_weights: CpuWeights = "fp32"
+) -> LlamaModel:
+    """Read every tensor and turn it into `cpu_weights` before the next one is read.
+
+    Queries, keys and values, and gate and up, are stacked into one matrix each.
+    """
     if config.num_attention_heads % config.num_key_value_heads:
         raise CheckpointError(
             f"num_attention_heads ({config.num_attention_heads}) is not a multiple of "
             f"num_key_value_heads ({config.num_key_value_heads})"
         )
-    reader = _Reader(config, weights, progress)
-    embedding = reader.tensor("embed_tokens.weight", config.vocab_size, config.hidden_size)
+    reader = _Reader(config, weights, progress, cpu_weights)
+    vocab = (config.vocab_size, config.hidden_size)
+    embedding = table(reader.tensor("embed_tokens.weight", *vocab), None, cpu_weights)
     layers = [reader.layer(index) for index in range(config.num_hidden_layers)]
     norm = reader.tensor("norm.weight", config.hidden_size)
     tied = config.tie_word_embeddings
-    head = embedding if tied else reader.tensor("lm_head.weight", config.vocab_size, config.hidden_size)
-    return LlamaModel(config, embedding=embedding, layers=layers, norm=norm, head=DenseMatrix(head))
+    head = embedding if tied else table(reader.tensor("lm_head.weight", *vocab), None, cpu_weights)
+    return LlamaModel(config, embedding=embedding, layers=layers, norm=norm, head=head)
 
 
 class _Reader:
     """Reads tensors by name and reports progress."""
 
-    def __init__(self, config: ModelConfig, weights: Weights, progress: Progress) -> None:
+    def __init__(self, config: ModelConfig, weights: Weights, progress: Progress, cpu_weights: CpuWeights) -> None:
         self._config = config
         self._weights = weights
         self._progress = progress
+        self._kind = cpu_weights
         biases = 4 * config.attention_bias + 3 * config.mlp_bias
         self._total = config.num_hidden_layers * (9 + biases) + 2 + (not config.tie_word_embeddings)
         self._done = 0
@@ -48,30 +56,35 @@ class _Reader:
         return tensor
 
     def layer(self, index: int) -> Layer:
-        config, at = self._config, f"layers.{index}."
+        config, at, kind = self._config, f"layers.{index}.", self._kind
         hidden, inner = config.hidden_size, config.intermediate_size
-        queries, keys = (n * config.head_dim for n in (config.num_attention_heads, config.num_key_value_heads))
-
-        def attention(name: str, rows: int, columns: int) -> tuple[Tensor, Tensor | None]:
-            return self._linear(f"{at}self_attn.{name}", rows, columns, bias=config.attention_bias)
-
-        def mlp(name: str, rows: int, columns: int) -> tuple[Tensor, Tensor | None]:
-            return self._linear(f"{at}mlp.{name}", rows, columns, bias=config.mlp_bias)
-
+        width = config.num_attention_heads * config.head_dim
+        gate, up = (self._mlp(f"{at}mlp.{name}", inner, hidden) for name in ("gate_proj", "up_proj"))
         return Layer(
             attention_norm=self.tensor(f"{at}input_layernorm.weight", hidden),
-            qkv=DenseMatrix.stacked(
-                [
-                    attention(name, rows, hidden)
-                    for name, rows in (("q_proj", queries), ("k_proj", keys), ("v_proj", keys))
-                ]
-            ),
-            out=DenseMatrix(*attention("o_proj", hidden, queries)),
+            qkv=stacked(self._attention(at), kind),
+            out=matrix(*self._linear(f"{at}self_attn.o_proj", hidden, width, bias=config.attention_bias), kind),
             mlp_norm=self.tensor(f"{at}post_attention_layernorm.weight", hidden),
-            gate_up=DenseMatrix.stacked([mlp("gate_proj", inner, hidden), mlp("up_proj", inner, hidden)]),
-            down=DenseMatrix(*mlp("down_proj", hidden, inner)),
+            gate_up=stacked((gate, up), kind),
+            down=matrix(*self._mlp(f"{at}mlp.down_proj", hidden, inner), kind),
         )
 
-    def _linear(self, name: str, rows: int, columns: int, *, bias: bool) -> tuple[Tensor, Tensor | None]:
+    def _attention(self, at: str) -> list[Part]:
+        config = self._config
+        queries, keys = config.num_attention_heads, config.num_key_value_heads
+        parts = []
+        for name, heads in (("q_proj", queries), ("k_proj", keys), ("v_proj", keys)):
+            weight, bias = self._linear(
+                f"{at}self_attn.{name}", heads * config.head_dim, config.hidden_size, bias=config.attention_bias
+            )
+            if name != "v_proj":
+                weight, bias = paired(weight, heads), bias if bias is None else paired(bias, heads)
+            parts.append((weight, bias))
+        return parts
+
+    def _mlp(self, name: str, rows: int, columns: int) -> Part:
+        return self._linear(name, rows, columns, bias=self._config.mlp_bias)
+
+    def _linear(self, name: str, rows: int, columns: int, *, bias: bool) -> Part:
         weight = self.tensor(f"{name}.weight", rows, columns)
         return weight, self.tensor(f"{name}.bias", rows) if bias else None

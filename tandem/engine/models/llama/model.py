@@ -1,11 +1,15 @@
-"""The Llama decoder in plain torch, fp32: RMS norm, rotary attention with grouped KV heads, SwiGLU (ENG-005).
+"""The Llama decoder in plain torch: RMS norm, rotary attention with grouped KV heads, SwiGLU (ENG-005).
 
-Shapes in comments: T rows of the chunk, L rows in the cache after it, H query heads, K kv heads, D head size.
+The residual stream, the norms, the rotation, the attention and its cache are in fp32; a matrix computes in what its
+format asks for. Shapes in comments: T rows of the chunk, L rows in the cache after it, H query heads, K kv heads, D the
+size of a head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -14,8 +18,8 @@ from torch.nn import functional
 
 from tandem.engine.checkpoints.config import ModelConfig
 from tandem.engine.models.kv import KVCache
-from tandem.engine.models.matrix import Matrix
-from tandem.engine.models.rotary import RotaryTable, inverse_frequencies, rotate, table
+from tandem.engine.models.matrix import Matrix, Table
+from tandem.engine.models.rotary import inverse_frequencies, rotate_, turns
 
 __all__ = ["Layer", "LlamaModel"]
 
@@ -25,7 +29,7 @@ class Layer:
     """The weights of one decoder layer."""
 
     attention_norm: Tensor  # (hidden)
-    qkv: Matrix  # hidden to (H + 2 K) D: queries, keys, values
+    qkv: Matrix  # hidden to (H + 2 K) D: queries, keys, values; see `paired`
     out: Matrix  # H D to hidden
     mlp_norm: Tensor  # (hidden)
     gate_up: Matrix  # hidden to 2 inner: gate, up
@@ -33,12 +37,12 @@ class Layer:
 
 
 class LlamaModel:
-    """A `Model`. `embedding` is (vocab, hidden); `head` maps hidden to vocab and may share its memory."""
+    """A `Model`. `embedding` is (vocab, hidden); `head` maps hidden to vocab and may be the same object."""
 
     anchor_grid = 1024
 
     def __init__(
-        self, config: ModelConfig, *, embedding: Tensor, layers: list[Layer], norm: Tensor, head: Matrix
+        self, config: ModelConfig, *, embedding: Table, layers: list[Layer], norm: Tensor, head: Matrix
     ) -> None:
         self._config = config
         self._embedding = embedding
@@ -46,7 +50,7 @@ class LlamaModel:
         self._norm = norm
         self._head = head
         frequencies = inverse_frequencies(config.head_dim, config.rope_theta, config.rope_scaling)
-        self._rotary = table(frequencies, config.max_position_embeddings)
+        self._turns = turns(frequencies, config.max_position_embeddings)
 
     @property
     def config(self) -> ModelConfig:
@@ -60,41 +64,56 @@ class LlamaModel:
         head = 0 if self._config.tie_word_embeddings else self._head.nbytes
         return {"embedding": self._embedding.nbytes, "attention": attention, "mlp": mlp, "norms": norms, "head": head}
 
+    @property
+    def formats(self) -> Mapping[str, int]:
+        return Counter(matrix.format for matrix in self._matrices())
+
     def new_cache(self, max_len: int) -> KVCache:
         config = self._config
         return KVCache(config.num_hidden_layers, config.num_key_value_heads, max_len, config.head_dim)
 
     def forward(self, ids: Tensor, start: int, cache: KVCache) -> Tensor:
         end = start + ids.shape[0]
-        cos, sin = self._rotary
-        rotary = cos[start:end], sin[start:end]
-        mask = _causal(start, end)
-        x = self._embedding[ids]
+        turns, mask = self._turns[start:end], _causal(start, end)
+        x = self._embedding.take(ids)  # (T, hidden)
         for index, layer in enumerate(self._layers):
-            x = x + self._attention(index, layer, self._rms(x, layer.attention_norm), start, rotary, mask, cache)
-            x = x + _mlp(layer, self._rms(x, layer.mlp_norm))
+            heads = self._heads(layer, self._rms(x, layer.attention_norm), turns)
+            x += layer.out(self._attention(index, heads, start, mask, cache))
+            x += _mlp(layer, self._rms(x, layer.mlp_norm))
         return self._rms(x, self._norm)
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self._head(hidden).float()
 
+    def _matrices(self) -> Iterator[Matrix]:
+        for layer in self._layers:
+            yield from (layer.qkv, layer.out, layer.gate_up, layer.down)
+        yield self._head
+
     def _rms(self, x: Tensor, weight: Tensor) -> Tensor:
+        if x.shape[0] == 1:
+            # Three small kernels in place of the six that torch takes on a CPU: decoding is made of calls.
+            mean: float = torch.dot(x[0], x[0]).item() / x.shape[1]
+            return x * (weight * (1 / math.sqrt(mean + self._config.rms_norm_eps)))
         return functional.rms_norm(x, weight.shape, weight, self._config.rms_norm_eps)
 
-    def _attention(
-        self, index: int, layer: Layer, x: Tensor, start: int, rotary: RotaryTable, mask: Tensor | None, cache: KVCache
-    ) -> Tensor:
-        rows, queries, kv = x.shape[0], self._config.num_attention_heads, self._config.num_key_value_heads
-        heads = layer.qkv(x).view(rows, queries + 2 * kv, -1).transpose(0, 1)  # (H + 2 K, T, D)
-        turned = rotate(heads[: queries + kv], *rotary)
-        keys, values = cache.put(index, start, turned[queries:], heads[queries + kv :])  # (K, L, D)
-        mixed = _attend(turned[:queries], keys, values, mask)
-        return layer.out(mixed.transpose(0, 1).reshape(rows, -1))
+    def _heads(self, layer: Layer, x: Tensor, turns: Tensor) -> Tensor:
+        """Queries and keys, turned, and values: (T, H + 2 K, D) in fp32."""
+        config = self._config
+        heads = layer.qkv(x).float().view(x.shape[0], -1, config.head_dim)
+        rotate_(heads[:, : config.num_attention_heads + config.num_key_value_heads], turns)
+        return heads
+
+    def _attention(self, index: int, heads: Tensor, start: int, mask: Tensor | None, cache: KVCache) -> Tensor:
+        """The heads of `heads` mixed over the cache, which takes its keys and values: (T, H D)."""
+        rows, queries = heads.shape[0], self._config.num_attention_heads
+        keys, values = cache.put(index, start, heads[:, queries:])  # (1, K, L, D)
+        return _attend(heads[:, :queries], keys, values, mask).reshape(rows, -1)
 
 
 def _mlp(layer: Layer, x: Tensor) -> Tensor:
     gate, up = layer.gate_up(x).chunk(2, dim=-1)
-    return layer.down(functional.silu(gate) * up)
+    return layer.down(functional.silu(gate).mul_(up))
 
 
 def _causal(start: int, end: int) -> Tensor | None:
@@ -109,12 +128,13 @@ def _causal(start: int, end: int) -> Tensor | None:
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-    """Softmax attention of (H, T, D) over (K, L, D), query heads grouped over the kv heads: (H, T, D)."""
-    heads, rows, size = q.shape
+    """Softmax attention of (T, H, D) over (1, K, L, D), query heads grouped over the kv heads: (T, H, D)."""
+    rows, heads, size = q.shape
     if rows == 1:
         # The group's heads as rows of one kv head: each key is read once for all of them, and nothing is copied.
-        grouped = q.reshape(1, k.shape[0], -1, size)
-        return functional.scaled_dot_product_attention(grouped, k[None], v[None]).view(heads, 1, size)
-    return functional.scaled_dot_product_attention(
-        q[None], k[None], v[None], attn_mask=mask, is_causal=mask is None, enable_gqa=heads != k.shape[0]
-    )[0]
+        grouped = q.view(1, k.shape[1], -1, size)
+        return functional.scaled_dot_product_attention(grouped, k, v).reshape(q.shape)
+    mixed = functional.scaled_dot_product_attention(
+        q.transpose(0, 1)[None], k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=heads != k.shape[1]
+    )
+    return mixed[0].transpose(0, 1)

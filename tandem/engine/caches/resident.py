@@ -1,0 +1,140 @@
+"""The resident prefix: a closed sequence's rows stay in the buffer, and a next prompt resumes from them (ENG-107).
+
+Bookkeeping only: ids and row numbers in, a row out; the rows themselves are the engine's. An *anchor* is a row at which
+a sequence can be taken up again: the rows below it are in the buffer and, for a model with recurrent state, a copy of
+that state is kept. Nothing resumes between two anchors, whatever a model would allow. They stand
+
+- at every grid line that a prefill has reached,
+- at the end of the sequence that was closed last (ENG-110; its newest accepted token has no row yet, so the end is
+  before it and the next prompt, which holds that token, reads it),
+- at the row from which a sequence was itself resumed: the end of an earlier turn, to which a repeated or edited last
+  message goes back.
+
+Rows that rounds or `force` wrote have no anchor but the end. So ids that a later prompt does not hold, hidden ones for
+instance, are never resumed past: it falls back to an anchor before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+__all__ = ["Anchor", "Anchors", "Exactness", "ResidentPrefix", "shared_length"]
+
+Exactness: TypeAlias = Literal["bit", "text"]
+"""What a run from an anchor equals: a cold run's every bit, or its tokens up to a near tie (ENG-073, ENG-066)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The first `row` rows can be taken up."""
+
+    row: int
+    exactness: Exactness
+
+
+class Anchors:
+    """The anchors of one sequence, kept up as it is read.
+
+    A line is bit class where every row below it came of the passes a cold run makes: whole grid chunks from row 0 on.
+    A line above a row that a round wrote, or that a pass cut elsewhere wrote, is text class although a prefill wrote
+    it: a prompt resumed at an end reads on from there to the next line, in other cuts and over other rows than a cold
+    run's. It stays text class for every line after it.
+    """
+
+    def __init__(self, grid: int, known: Iterable[Anchor] = ()) -> None:
+        self._grid = grid
+        self._known = {anchor.row: anchor.exactness for anchor in known}
+
+    @property
+    def all(self) -> tuple[Anchor, ...]:
+        """In order of their rows."""
+        return tuple(Anchor(row, self._known[row]) for row in sorted(self._known))
+
+    @property
+    def newest(self) -> int:
+        """The highest row; 0 where there is none."""
+        return max(self._known, default=0)
+
+    def prefilled(self, start: int, end: int) -> None:
+        """One pass of a prefill has written rows start…end - 1; it goes no further than the first line past `start`."""
+        if end % self._grid == 0:
+            exact = start == 0 or (start % self._grid == 0 and self._known.get(start) == "bit")
+            self._known[end] = "bit" if exact else "text"
+
+
+class ResidentPrefix:
+    """What the buffer holds between two sequences, by its ids (ENG-105), and what has come of it.
+
+    With `end_anchor` off it resumes at grid lines only, all of them bit class where prefills are cut on the grid.
+    Switched off as a whole it keeps nothing and counts nothing.
+    """
+
+    def __init__(self, grid: int, *, enabled: bool = True, end_anchor: bool = True) -> None:
+        self._grid = grid
+        self._enabled = enabled
+        self._end_anchor = end_anchor
+        self._ids: tuple[int, ...] = ()
+        self._anchors: tuple[Anchor, ...] = ()
+        self._hits = 0
+        self._misses = 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows of the buffer hold something."""
+        return len(self._ids)
+
+    def resume(self, ids: tuple[int, ...]) -> Anchors:
+        """The anchors that a prompt of `ids` shares with what is held; it resumes at the newest of them, row 0 if none.
+
+        At least the last token is left to be read: its row of logits gives the first token of the answer.
+        """
+        if not self._enabled:
+            return Anchors(self._grid)
+        shared = min(shared_length(self._ids, ids), len(ids) - 1)
+        usable = [anchor for anchor in self._anchors if anchor.row <= shared]
+        if usable:
+            self._hits += 1
+        else:
+            self._misses += 1
+        return Anchors(self._grid, usable)
+
+    def keep(self, ids: Sequence[int], anchors: Anchors) -> None:
+        """A sequence has ended with rows in the buffer that hold `ids`."""
+        if not self._enabled:
+            return
+        self._ids = tuple(ids)
+        self._anchors = tuple(anchor for anchor in anchors.all if anchor.row <= len(ids))
+        if self._end_anchor and ids and (not self._anchors or self._anchors[-1].row < len(ids)):
+            self._anchors += (Anchor(len(ids), "text"),)
+
+    def drop(self) -> int:
+        """Forget everything, because rows are about to be overwritten or a person wants it: how many rows were held."""
+        rows = len(self._ids)
+        self._ids, self._anchors = (), ()
+        return rows
+
+    def state(self) -> Mapping[str, int]:
+        """What is held now, and how many prompts found an anchor since the load."""
+        return {
+            "resident_rows": len(self._ids),
+            "resident_anchors": len(self._anchors),
+            "resident_hits": self._hits,
+            "resident_misses": self._misses,
+        }
+
+
+def shared_length(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    """How many ids the two have in common from their beginning on."""
+    alike, parted = 0, min(len(one), len(other))
+    if one[:parted] == other[:parted]:
+        return parted
+    # Comparing slices is done in C: halves of what is left find the place in about two passes over the ids.
+    while parted - alike > 1:
+        middle = (alike + parted) // 2
+        if one[alike:middle] == other[alike:middle]:
+            alike = middle
+        else:
+            parted = middle
+    return alike

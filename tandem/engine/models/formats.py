@@ -1,0 +1,82 @@
+"""What weights become on the CPU: the values of `--cpu-weights` (ENG-016)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeAlias, get_args
+
+import torch
+from torch import Tensor
+
+from tandem.engine.models.matrix import DenseMatrix
+from tandem.engine.models.packed import GROUP, Int4Matrix, Int8Matrix
+
+__all__ = [
+    "CPU_WEIGHTS",
+    "CpuMatrix",
+    "CpuTable",
+    "CpuWeights",
+    "Part",
+    "bytes_of",
+    "default_for",
+    "matrix",
+    "stacked",
+    "table",
+]
+
+CpuWeights: TypeAlias = Literal["fp32", "bf16", "int8", "int4"]
+CpuMatrix: TypeAlias = DenseMatrix | Int8Matrix | Int4Matrix
+CpuTable: TypeAlias = DenseMatrix | Int8Matrix
+"""A table is a matrix as well, so a tied head is the embedding itself."""
+
+CPU_WEIGHTS: tuple[CpuWeights, ...] = get_args(CpuWeights)
+_FOUR_BITS = frozenset({"Q4_0", "Q4_1"})
+
+Part: TypeAlias = tuple[Tensor, Tensor | None]
+"""A weight (N, K) and its bias (N), in fp32."""
+
+
+def default_for(formats: Iterable[str]) -> CpuWeights:
+    """The fastest kind that passes the quality gate, for layers whose matrices lie on disk in `formats`.
+
+    int4 reads the fewest bytes, and keeps the codes of a file that has 4 bits already; weights of more bits lose too
+    much in it, and become int8. `python -m bench.quality` measures every kind.
+    """
+    return "int4" if set(formats) <= _FOUR_BITS else "int8"
+
+
+def matrix(weight: Tensor, bias: Tensor | None, kind: CpuWeights) -> CpuMatrix:
+    """A layer's matrix. A shape that has no kernel of `kind` gets the next wider one."""
+    if kind == "int4" and Int4Matrix.takes(weight.shape):
+        return Int4Matrix(weight, bias)
+    return table(weight, bias, kind)
+
+
+def table(weight: Tensor, bias: Tensor | None, kind: CpuWeights) -> CpuTable:
+    """The embedding or the head. Under `int4` they are int8: in 4 bits a head alone fails the quality gate."""
+    if kind in ("int4", "int8") and Int8Matrix.takes(weight.shape):
+        return Int8Matrix(weight, bias)
+    return DenseMatrix(weight if kind == "fp32" else weight.to(torch.bfloat16), bias)
+
+
+def stacked(parts: Sequence[Part], kind: CpuWeights) -> CpuMatrix:
+    """Several matrices over the same input as one, outputs side by side: all of them are read in one product."""
+    biases = [bias for _, bias in parts if bias is not None]
+    if biases and len(biases) != len(parts):
+        raise ValueError("either every part of a stacked matrix has a bias or none")
+    return matrix(torch.cat([weight for weight, _ in parts]), torch.cat(biases) if biases else None, kind)
+
+
+def bytes_of(shape: Sequence[int], kind: CpuWeights, *, layer: bool) -> int:
+    """What a tensor of `shape` takes in memory, for a load to be weighed before it starts.
+
+    `layer` tells a layer's matrix from the embedding and the head. A tensor that is no matrix stays in fp32.
+    """
+    count = torch.Size(shape).numel()
+    if len(shape) != 2 or kind == "fp32":
+        return 4 * count
+    if kind == "bf16":
+        return 2 * count
+    if kind == "int4" and layer:
+        return count // 2 + 4 * (count // GROUP)
+    return count + 2 * shape[0]
