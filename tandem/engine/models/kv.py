@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["KVCache", "KVRows"]
+__all__ = ["KVCache", "KVRows", "LayerRows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,14 @@ class KVRows:
 
     keys: Tensor
     values: Tensor
+
+
+class LayerRows(NamedTuple):
+    """Views of one layer's rows in a cache, for one forward."""
+
+    new: Tensor  # (rows, 2 kv_heads, head_dim): where to write, key heads before value heads
+    keys: Tensor  # (1, kv_heads, end, head_dim)
+    values: Tensor  # (1, kv_heads, end, head_dim)
 
 
 class KVCache:
@@ -27,10 +36,8 @@ class KVCache:
 
     def __init__(self, layers: int, kv_heads: int, max_len: int, head_dim: int) -> None:
         # Zeros and not `empty`: the pages are touched here, so a start that succeeds has its memory.
-        rows = torch.zeros(layers, 2 * kv_heads, max_len, head_dim)
-        self.keys, self.values = rows[:, :kv_heads], rows[:, kv_heads:]
-        # Made once: one row in one layer is written in microseconds, and to index costs as much again.
-        self._layers = [(both.transpose(0, 1), both[:kv_heads][None], both[kv_heads:][None]) for both in rows.unbind()]
+        self._rows = torch.zeros(layers, 2 * kv_heads, max_len, head_dim)
+        self.keys, self.values = self._rows[:, :kv_heads], self._rows[:, kv_heads:]
 
     @staticmethod
     def bytes_for(layers: int, kv_heads: int, max_len: int, head_dim: int) -> int:
@@ -49,15 +56,14 @@ class KVCache:
     def bytes_per_token(self) -> int:
         return self.nbytes // self.max_len
 
-    def put(self, layer: int, start: int, heads: Tensor) -> tuple[Tensor, Tensor]:
-        """Write (rows, 2 kv_heads, head_dim), key heads before value heads, from row `start` on.
+    def views(self, start: int, end: int) -> list[LayerRows]:
+        """Every layer's part in a forward of the rows from `start` to below `end`.
 
-        Returns keys and values of all rows up to the last one written, each (1, kv_heads, rows, head_dim), as views.
+        All are made in three calls: one row in one layer is written in microseconds, and to index costs as much again.
         """
-        count = heads.shape[0]
-        both, keys, values = self._layers[layer]
-        both.narrow(0, start, count).copy_(heads)
-        return keys.narrow(2, 0, start + count), values.narrow(2, 0, start + count)
+        new = self._rows[:, :, start:end].transpose(1, 2).unbind()
+        keys, values = (part[:, None, :, :end].unbind() for part in (self.keys, self.values))
+        return [LayerRows(*views) for views in zip(new, keys, values, strict=True)]
 
     def copy(self, length: int) -> KVRows:
         """A copy of the first `length` rows."""

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tandem.engine.checkpoints.config import ModelConfig
-from tandem.engine.models.kv import KVCache
+from tandem.engine.models.kv import KVCache, LayerRows
 from tandem.engine.models.matrix import Matrix, Table
 from tandem.engine.models.rotary import inverse_frequencies, rotate_, turns
 
@@ -76,9 +76,9 @@ class LlamaModel:
         end = start + ids.shape[0]
         turns, mask = self._turns[start:end], _causal(start, end)
         x = self._embedding.take(ids)  # (T, hidden)
-        for index, layer in enumerate(self._layers):
+        for layer, rows in zip(self._layers, cache.views(start, end), strict=True):
             heads = self._heads(layer, self._rms(x, layer.attention_norm), turns)
-            x += layer.out(self._attention(index, heads, start, mask, cache))
+            x += layer.out(self._attention(heads, rows, mask))
             x += _mlp(layer, self._rms(x, layer.mlp_norm))
         return self._rms(x, self._norm)
 
@@ -93,7 +93,8 @@ class LlamaModel:
     def _rms(self, x: Tensor, weight: Tensor) -> Tensor:
         if x.shape[0] == 1:
             # Three small kernels in place of the six that torch takes on a CPU: decoding is made of calls.
-            mean: float = torch.dot(x[0], x[0]).item() / x.shape[1]
+            row = x[0]
+            mean: float = torch.dot(row, row).item() / row.shape[0]
             return x * (weight * (1 / math.sqrt(mean + self._config.rms_norm_eps)))
         return functional.rms_norm(x, weight.shape, weight, self._config.rms_norm_eps)
 
@@ -104,11 +105,11 @@ class LlamaModel:
         rotate_(heads[:, : config.num_attention_heads + config.num_key_value_heads], turns)
         return heads
 
-    def _attention(self, index: int, heads: Tensor, start: int, mask: Tensor | None, cache: KVCache) -> Tensor:
-        """The heads of `heads` mixed over the cache, which takes its keys and values: (T, H D)."""
-        rows, queries = heads.shape[0], self._config.num_attention_heads
-        keys, values = cache.put(index, start, heads[:, queries:])  # (1, K, L, D)
-        return _attend(heads[:, :queries], keys, values, mask).reshape(rows, -1)
+    def _attention(self, heads: Tensor, rows: LayerRows, mask: Tensor | None) -> Tensor:
+        """The query heads mixed over the cache, which takes the keys and values of `heads`: (T, H D)."""
+        queries = self._config.num_attention_heads
+        rows.new.copy_(heads[:, queries:])
+        return _attend(heads[:, :queries], rows.keys, rows.values, mask)
 
 
 def _mlp(layer: Layer, x: Tensor) -> Tensor:
@@ -128,13 +129,13 @@ def _causal(start: int, end: int) -> Tensor | None:
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-    """Softmax attention of (T, H, D) over (1, K, L, D), query heads grouped over the kv heads: (T, H, D)."""
+    """Softmax attention of (T, H, D) over (1, K, L, D), query heads grouped over the kv heads: (T, H D)."""
     rows, heads, size = q.shape
     if rows == 1:
         # The group's heads as rows of one kv head: each key is read once for all of them, and nothing is copied.
         grouped = q.view(1, k.shape[1], -1, size)
-        return functional.scaled_dot_product_attention(grouped, k, v).reshape(q.shape)
+        return functional.scaled_dot_product_attention(grouped, k, v).reshape(1, -1)
     mixed = functional.scaled_dot_product_attention(
         q.transpose(0, 1)[None], k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=heads != k.shape[1]
     )
-    return mixed[0].transpose(0, 1)
+    return mixed[0].transpose(0, 1).reshape(rows, -1)
