@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,8 @@ async def open_parts(settings: Settings, state: State, model: Path | None, progr
     threads behind, and with more of them than cores every parallel region is slower.
     """
     wall = SystemWallClock()
-    ledger = None if settings.usage_ledger is None else partial(open_aio, state.path / settings.usage_ledger)
+    path = replace(settings, state_dir=state.path).ledger_path  # STATE may be a temporary one
+    ledger = None if path is None else partial(open_aio, path)
     parts = partial(Parts, store=Store(ledger, wall), blocking=Threads.with_limits(THREADS), wall=wall)
     if model is None:
         fake = FakeEngine(max_len=settings.max_len, grid=settings.prefix_chunk)

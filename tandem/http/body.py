@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import trio
 from quart import request
+from werkzeug.exceptions import RequestEntityTooLarge
 
 from tandem.http.context import Hold
 from tandem.http.openai import errors
@@ -24,13 +25,16 @@ async def read_body(hold: Hold, limit: int) -> bytes:
         raise errors.payload_too_large(limit)
     hold.grow(announced)
     raw = bytearray()
-    with trio.move_on_after(BODY_TIMEOUT_S) as scope:
-        async for piece in request.body:
-            raw += piece
-            if len(raw) > limit:  # Quart's own limit sees only what nobody has read yet, never all of a chunked body
-                raise errors.payload_too_large(limit)
-            if len(raw) > hold.size:
-                hold.grow(len(raw) - hold.size)
+    try:
+        with trio.move_on_after(BODY_TIMEOUT_S) as scope:
+            async for piece in request.body:
+                raw += piece
+                if len(raw) > limit:
+                    raise errors.payload_too_large(limit)
+                if len(raw) > hold.size:
+                    hold.grow(len(raw) - hold.size)
+    except RequestEntityTooLarge:  # Quart's own limit, which sees only what nobody has read yet of a chunked body
+        raise errors.payload_too_large(limit) from None
     if scope.cancelled_caught:
         raise errors.body_timeout(BODY_TIMEOUT_S)
     return bytes(raw)

@@ -6,7 +6,6 @@ Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. The `gguf` pa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from gguf.quants import dequantize
 
 from tandem.engine.checkpoints.config import ModelConfig
 from tandem.engine.checkpoints.registry import architecture_of
-from tandem.engine.checkpoints.weights import Stored, require_shape
+from tandem.engine.checkpoints.weights import Catalogue, Stored
 from tandem.engine.errors import CheckpointError
 
 __all__ = ["BLOCK_TYPES", "GgufFile", "GgufWeights"]
@@ -138,32 +137,21 @@ class GgufFile:
         return scaling
 
 
-class GgufWeights:
+class GgufWeights(Catalogue):
     """`Weights` over a memory-mapped file; blocks are dequantised as a tensor is asked for."""
 
     def __init__(self, file: GgufFile, config: ModelConfig) -> None:
         """`CheckpointError` names a tensor of a type or name that is not served."""
+        super().__init__(file.path)
         self.files = [file.path]
         self._config = config
         self._tensors: dict[str, ReaderTensor] = {}
-        self._stored: dict[str, Stored] = {}
         for tensor in file.tensors:
             self._add(tensor, str(file.path))
 
-    def names(self) -> Iterable[str]:
-        """The canonical names."""
-        return self._stored.keys()
-
-    def stored(self) -> Mapping[str, Stored]:
-        """How each tensor lies on disk."""
-        return self._stored
-
     def tensor(self, name: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
         """The tensor on the CPU, in memory of its own."""
-        stored = self._stored.get(name)
-        if stored is None:
-            raise CheckpointError(f"{self.files[0]}: tensor {name} is missing")
-        require_shape(stored, shape)
+        self._found(name, shape)
         record = self._tensors[name]
         values = dequantize(record.data, record.tensor_type).astype(np.float32, copy=False).reshape(shape)
         if ".q_proj." in name:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 
 from tandem.engine.checkpoints.hf_config import read_json
 from tandem.engine.checkpoints.layout import DECODER, Layout
-from tandem.engine.checkpoints.weights import Stored, require_shape
+from tandem.engine.checkpoints.weights import Catalogue, Stored
 from tandem.engine.errors import CheckpointError
 
 __all__ = ["ELEMENT_BYTES", "INDEX", "SINGLE", "SafetensorsWeights"]
@@ -22,31 +21,20 @@ INDEX = "model.safetensors.index.json"
 ELEMENT_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 
 
-class SafetensorsWeights:
+class SafetensorsWeights(Catalogue):
     """`Weights` over memory-mapped files. Reading from several threads at once is not promised."""
 
     def __init__(self, directory: Path, layout: Layout = DECODER) -> None:
         """Reads the headers only. `CheckpointError` names the file or tensor that is missing or defined twice."""
         self.files = _files(directory)
+        super().__init__(self.files[0].parent)
         self._open: dict[str, Any] = {}
-        self._stored: dict[str, Stored] = {}
         for path in self.files:
             self._add(path, layout)
 
-    def names(self) -> Iterable[str]:
-        """The canonical names."""
-        return self._stored.keys()
-
-    def stored(self) -> Mapping[str, Stored]:
-        """How each tensor lies on disk."""
-        return self._stored
-
     def tensor(self, name: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
         """The tensor on the CPU, in memory of its own."""
-        stored = self._stored.get(name)
-        if stored is None:
-            raise CheckpointError(f"{self.files[0].parent}: tensor {name} is missing")
-        require_shape(stored, shape)
+        stored = self._found(name, shape)
         tensor: torch.Tensor = self._open[stored.file].get_tensor(stored.name)
         return tensor.to(dtype)
 

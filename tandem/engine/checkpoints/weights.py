@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import torch
 
 from tandem.engine.errors import CheckpointError
 
-__all__ = ["Stored", "StoredWeights", "Weights", "require_shape"]
+__all__ = ["Catalogue", "Stored", "StoredWeights", "Weights", "require_shape"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +50,27 @@ class StoredWeights(Weights, Protocol):
 
     def stored(self) -> Mapping[str, Stored]:
         """How each tensor lies on disk, by canonical name; for the load report (ENG-031)."""
+
+
+class Catalogue:
+    """The tensors of a checkpoint by canonical name, whatever its format; `origin` is how messages call it."""
+
+    def __init__(self, origin: Path) -> None:
+        self._origin = origin
+        self._stored: dict[str, Stored] = {}
+
+    def names(self) -> Iterable[str]:
+        """The canonical names."""
+        return self._stored.keys()
+
+    def stored(self) -> Mapping[str, Stored]:
+        """How each tensor lies on disk."""
+        return self._stored
+
+    def _found(self, name: str, shape: tuple[int, ...]) -> Stored:
+        """`CheckpointError` where the tensor is missing or has another shape."""
+        stored = self._stored.get(name)
+        if stored is None:
+            raise CheckpointError(f"{self._origin}: tensor {name} is missing")
+        require_shape(stored, shape)
+        return stored
