@@ -65,7 +65,8 @@ _PIECE = re.compile(r" ?[^\W\d_]{1,16}|.", re.DOTALL)
 def cut(text: str) -> list[bytes]:
     """Word-like pieces that together are `text`; a lone surrogate, which UTF-8 cannot say, becomes U+FFFD."""
     try:
-        return [piece.encode() for piece in _PIECE.findall(text)]
+        # `findall` would be one call that holds the interpreter's lock for a long text's whole length.
+        return [piece[0].encode() for piece in _PIECE.finditer(text)]
     except UnicodeEncodeError:
         return cut(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
