@@ -5,16 +5,18 @@ PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
 
+CLIENTS_ALL := opencode ai-sdk hermes tool-eval-bench langchain aider open-webui
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := $(VENV)/.installed-peers
+CLIENTS := $(VENV)/.installed-clients
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt
 FLAKE8_ASYNC := --startable-in-context-manager=run,serve,supervise \
 	--enable=ASYNC1,ASYNC2,ASYNC4,ASYNC900 --disable=ASYNC124
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup serve test test-full check format coverage-spec docs bench clean
+.PHONY: help setup serve test test-full test-clients fuzz check format coverage-spec docs bench clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -33,11 +35,23 @@ $(STAMP): pyproject.toml constraints.txt
 serve: $(STAMP) ## Serve the embedded model, fetched first where it is missing, on 127.0.0.1:8000.
 	@$(BIN)/tandem serve --usage-ledger usage/ledger.sqlite3 $(ARGS)
 
-test: $(STAMP) ## Run the tests that need neither long nor a GPU.
+$(CLIENTS): $(STAMP) tools/install_clients.py
+	@echo "Installing the clients that the tests drive." >&2
+	@$(BIN)/python -m tools.install_clients
+	@touch $@
+
+test: $(STAMP) $(CLIENTS) ## Run the tests that need neither long nor a GPU.
 	@$(BIN)/python -m pytest -m 'not slow and not gpu' $(ARGS)
 
-test-full: $(STAMP) ## Run the slow tests too.
+test-full: $(STAMP) $(CLIENTS) ## Run the slow tests too.
 	@$(BIN)/python -m pytest -m 'not gpu' $(ARGS)
+
+test-clients: $(STAMP) ## Run every real client against the server, those that take minutes to install included.
+	@$(BIN)/python -m tools.install_clients $(CLIENTS_ALL)
+	@$(BIN)/python -m pytest tests/clients $(ARGS)
+
+fuzz: $(STAMP) ## Look for inputs that break codec, splitter and stop matcher: 20,000 examples a property.
+	@$(BIN)/python -m pytest --hypothesis-profile=fuzz --timeout=0 tests/engine/reading $(ARGS)
 
 check: $(STAMP) ## Format, lint, types, and who imports whom.
 	@$(BIN)/ruff format --check --quiet .
@@ -53,8 +67,9 @@ format: $(STAMP) ## Format the code and sort its imports.
 coverage-spec: $(STAMP) ## List the requirements of docs/spec/ with and without a test.
 	@$(BIN)/python -m tools.coverage_spec
 
-docs: $(STAMP) ## Write docs/settings.md anew.
+docs: $(STAMP) ## Write docs/settings.md and docs/fields.md anew.
 	@$(BIN)/python -m tools.settings_doc
+	@$(BIN)/python -m tools.fields_doc
 
 $(PEERS): $(STAMP)
 	@$(PIP) -e '.[bench]'

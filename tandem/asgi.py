@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import threading
 from contextlib import AsyncExitStack
 from functools import partial
@@ -23,9 +24,12 @@ import trio
 from tandem.build import find_model, open_parts
 from tandem.config import Settings
 from tandem.http import connection
+from tandem.http.access.hosts import machine_names
+from tandem.http.access.rules import Access
 from tandem.http.app import create_app
 from tandem.http.edge import AsgiApp, Receive, Scope, Send
 from tandem.log import setup_logging
+from tandem.secrets import read_secrets
 from tandem.service import drain, open_service
 from tandem.state import open_state
 
@@ -57,6 +61,8 @@ class AsgiService:
                 stack.enter_context(setup_logging(log_content=settings.log_content))
                 temporary = settings.fake and "state_dir" not in settings.named
                 state = stack.enter_context(open_state(settings.state_dir, temporary=temporary))
+                secrets = read_secrets(os.environ, state.path)
+                access = Access.from_settings(settings, secrets, machine_names(socket.gethostname()))
                 model = await trio.to_thread.run_sync(partial(find_model, settings, state, _quiet))
                 parts = await stack.enter_async_context(open_parts(settings, state, model, _quiet))
             except Exception as error:
@@ -65,7 +71,7 @@ class AsgiService:
                 await send({"type": "lifespan.startup.failed", "message": str(error)})
                 return
             async with (
-                open_service(settings, parts) as service,
+                open_service(settings, parts, access) as service,
                 trio.open_nursery() as nursery,
             ):
                 self._app = create_app(service.context)

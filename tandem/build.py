@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 Progress = Callable[[str, int, int], None]
 """What is under way, how much of it is done, and all of it."""
 
-THREADS = {"prompt": 1, "body": 1}
+THREADS = {"prompt": 1, "body": 1, "grammar": 1, "image": 1, "docs": 1}
 """Worker threads a purpose may use at once; the engine and the event loop need the cores."""
 
 
@@ -77,7 +77,7 @@ async def open_parts(settings: Settings, state: State, model: Path | None, progr
 def _load(settings: Settings, model: Path, progress: Progress) -> Engine[Any, Any]:
     # torch takes a second to import, which --fake and the other commands need not wait for.
     from tandem.engine.load import load_engine
-    from tandem.engine.memory import default_threads
+    from tandem.engine.memory import GIB, default_threads
 
     engine = load_engine(
         model,
@@ -86,6 +86,7 @@ def _load(settings: Settings, model: Path, progress: Progress) -> Engine[Any, An
         name=settings.model_name,
         threads=settings.threads or default_threads(),
         cpu_weights=settings.cpu_weights,
+        margin=None if settings.load_margin_gib is None else int(settings.load_margin_gib * GIB),
         progress=partial(progress, "loading the model"),
     )
     lacks = engine.card.weights.get("template_lacks")

@@ -14,11 +14,13 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from tandem.kinds import Choice, FilePath, Flag, Kind, OnOff, Real, Source, Text, Whole
+from tandem.kinds import Auto, Choice, FilePath, Flag, Kind, Names, OnOff, Real, Source, Text, Whole
 
-__all__ = ["ENV_PREFIX", "Setting", "SettingError", "Settings", "declared"]
+__all__ = ["ENV_PREFIX", "SECRETS", "Setting", "SettingError", "Settings", "declared"]
 
 ENV_PREFIX = "TANDEM_"
+SECRETS = ("TANDEM_ADMIN_TOKEN", "TANDEM_API_KEY", "TANDEM_METRICS_TOKEN")
+"""Variables that are no settings, so that no view of settings holds one; `tandem.secrets` reads them."""
 SHOWN_CHARS = 60
 """How much of a wrong value an error message repeats."""
 DAY_S = 86_400.0
@@ -56,7 +58,8 @@ def _setting(kind: Kind, default: Any, *, group: str, help: str, shown: str | No
     return field(default=default, metadata=meta)
 
 
-SERVER, MODEL, ANSWERS = "Server", "Model", "Answers"
+SERVER, ACCESS, MODEL, ANSWERS = "Server", "Access", "Model", "Answers"
+IMAGES = "Images"
 LIMITS, STATE, LOGS = "Limits and waiting", "State and ledger", "Logs"
 
 
@@ -68,6 +71,38 @@ class Settings:
         Text("ADDRESS"), "127.0.0.1", group=SERVER, help="Address to listen on. Other machines reach it with 0.0.0.0."
     )
     port: int = _setting(Whole(0, 65_535), 8000, group=SERVER, help="Port to listen on; 0 takes any free one.")
+
+    url: str | None = _setting(
+        Text("URL"),
+        None,
+        group=ACCESS,
+        shown="the request's own address",
+        help="Address under which clients reach the server; its host is one of the hosts that are answered.",
+    )
+    allowed_hosts: tuple[str, ...] = _setting(
+        Names("HOST,…"),
+        (),
+        group=ACCESS,
+        help="Further names under which clients may reach the server; a request to any other name gets a 421.",
+    )
+    cors_origins: tuple[str, ...] = _setting(
+        Names("ORIGIN,…"),
+        (),
+        group=ACCESS,
+        help="Origins whose pages may use chat, completions and models from a browser; * takes every one.",
+    )
+    api_key_loopback: bool = _setting(
+        OnOff(),
+        True,
+        group=ACCESS,
+        help="Ask callers on this machine for the API key too, where TANDEM_API_KEY is set.",
+    )
+    dashboard_login: bool = _setting(
+        OnOff(), False, group=ACCESS, help="Ask for the password before the dashboard is read, where one is set."
+    )
+    session_s: float = _setting(
+        Real(1, 4000 * DAY_S), 400 * DAY_S, group=ACCESS, help="How long a sign-in of the dashboard lasts."
+    )
 
     model: str | None = _setting(
         Source(),
@@ -107,6 +142,13 @@ class Settings:
         shown="the cores the process may use",
         help="Threads the engine computes with on the CPU.",
     )
+    load_margin_gib: float | None = _setting(
+        Real(0, 4096, "GIB"),
+        None,
+        group=MODEL,
+        shown="5 % of the memory, at least 1",
+        help="Memory that must stay free beside weights and window; a start that cannot leave it is refused.",
+    )
     fake: bool = _setting(
         Flag(),
         False,
@@ -131,6 +173,31 @@ class Settings:
         group=ANSWERS,
         help="Limit of an answer in tokens where the request names none; cut to what fits the window.",
     )
+    reasoning_format: Literal["tags", "reasoning_content", "both"] = _setting(
+        Choice(("tags", "reasoning_content", "both")),
+        "tags",
+        group=ANSWERS,
+        help="Where reasoning goes if a request does not say; any value but tags holds for every client.",
+    )
+    reasoning_alias: bool = _setting(
+        OnOff(), True, group=ANSWERS, help="Send reasoning_content under the name reasoning as well."
+    )
+    reasoning_effort: Literal["none", "off", "minimal", "low", "medium", "high", "xhigh", "max"] = _setting(
+        Choice(("none", "off", "minimal", "low", "medium", "high", "xhigh", "max")),
+        "medium",
+        group=ANSWERS,
+        help="Effort of a request that says nothing about thinking; none or off has it answer without.",
+    )
+    answer_reserve: int | None = _setting(
+        Auto(0, 4_194_304),
+        None,
+        group=ANSWERS,
+        shown="auto",
+        help="Tokens of the limit that a thinking budget leaves to the answer; auto is a quarter, at most 2,048.",
+    )
+    tool_format: Literal["xml", "pythonic"] = _setting(
+        Choice(("xml", "pythonic")), "xml", group=ANSWERS, help="Syntax in which the model writes its tool calls."
+    )
     usage_default: bool = _setting(
         OnOff(), True, group=ANSWERS, help="Send usage and timings on a stream that did not ask for them."
     )
@@ -139,6 +206,32 @@ class Settings:
         5.0,
         group=ANSWERS,
         help="A stream gets progress comments once its prompt has been read for this long; 0 turns them off.",
+    )
+
+    vision: bool = _setting(
+        OnOff(), True, group=IMAGES, help="Take images, where the model can see; off refuses every one."
+    )
+    max_images: int = _setting(
+        Whole(1, 10_000), 16, group=IMAGES, help="Images a prompt may hold; the oldest are left out beyond it."
+    )
+    max_image_rows: int = _setting(
+        Whole(1, 4_194_304), 65_536, group=IMAGES, help="Prompt rows that images may take together."
+    )
+    image_max_mb: int = _setting(Whole(1, 1024, "MB"), 20, group=IMAGES, help="Largest image, as sent or fetched.")
+    image_max_decode_pixels: int = _setting(
+        Whole(1, 10**9), 64_000_000, group=IMAGES, help="Most pixels an image may have by its header."
+    )
+    image_act_gb: float = _setting(
+        Real(0.01, 1024, "GB"), 6.0, group=IMAGES, help="Most memory that encoding one image may take."
+    )
+    image_https: bool = _setting(
+        OnOff(), True, group=IMAGES, help="Fetch images from https addresses; off leaves data: URLs alone."
+    )
+    image_https_private: bool = _setting(
+        OnOff(), False, group=IMAGES, help="Let image addresses lead into private networks."
+    )
+    image_fetch_timeout: float = _setting(
+        Real(0.01, 3600), 15.0, group=IMAGES, help="Longest fetch of one image, redirects included."
     )
 
     max_queue: int = _setting(
@@ -230,7 +323,7 @@ class Settings:
                 values[name] = _read(setting, setting.flag, str(given))
             elif text := environ.get(setting.variable):
                 values[name] = _read(setting, setting.variable, text)
-        known = {setting.variable for setting in settings.values()}
+        known = {*SECRETS, *(setting.variable for setting in settings.values())}
         unknown = sorted(key for key in environ if key.startswith(ENV_PREFIX) and key not in known)
         return cls(**values, named=frozenset(values), unknown=tuple(unknown))
 
@@ -264,5 +357,7 @@ def _shown(default: object) -> str:
             return "on" if default else "off"
         case float():
             return f"{default:.10g}"
+        case ():
+            return "none"
         case _:
             return str(default)

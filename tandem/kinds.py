@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-__all__ = ["Choice", "FilePath", "Flag", "Kind", "OnOff", "Real", "Source", "Text", "Whole"]
+__all__ = ["Auto", "Choice", "FilePath", "Flag", "Kind", "Names", "OnOff", "Real", "Source", "Text", "Whole"]
 
 
 class Kind(Protocol):
@@ -82,6 +82,33 @@ class Whole:
         if not self.low <= value <= self.high:
             raise ValueError(text)
         return value
+
+
+@dataclass(frozen=True, slots=True)
+class Auto:
+    """A whole number from `low` to `high`, or `auto` (None): the server works it out."""
+
+    low: int
+    high: int
+    metavar: str = "auto|N"
+
+    @property
+    def allowed(self) -> str:
+        return f"auto or a whole number from {self.low} to {self.high}"
+
+    def read(self, text: str) -> int | None:
+        return None if text.strip() == "auto" else Whole(self.low, self.high).read(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names separated by commas; blanks around them do not count."""
+
+    metavar: str = "NAME,…"
+    allowed: str = "names separated by commas"
+
+    def read(self, text: str) -> tuple[str, ...]:
+        return tuple(name for part in text.split(",") if (name := part.strip()))
 
 
 @dataclass(frozen=True, slots=True)

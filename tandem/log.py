@@ -35,6 +35,9 @@ QUIET = MappingProxyType(
         "huggingface_hub": logging.WARNING,
         "httpx": logging.WARNING,
         "httpcore": logging.WARNING,
+        "httpx2": logging.WARNING,  # their lines hold addresses
+        "httpcore2": logging.WARNING,
+        "PIL": logging.WARNING,
         "urllib3": logging.WARNING,
         "filelock": logging.WARNING,
     }

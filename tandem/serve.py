@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import AsyncExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -25,9 +26,12 @@ from tandem.actors.slots import Abort
 from tandem.build import Progress, find_model, open_parts
 from tandem.config import Settings
 from tandem.http import connection
+from tandem.http.access.hosts import machine_names
+from tandem.http.access.rules import Access
 from tandem.http.app import create_app
 from tandem.http.limits import hypercorn_config
 from tandem.log import setup_logging
+from tandem.secrets import read_secrets
 from tandem.service import Service, drain, open_service
 from tandem.state import State, open_state
 
@@ -40,19 +44,29 @@ CLIENT_GONE_MS = 60_000
 FAILED = 1
 
 
-def run(settings: Settings) -> int:
-    """Serve until a signal; the exit code. Raises `CheckpointError`, `StateLocked` or `OSError` before the start."""
+def run(settings: Settings, environ: Mapping[str, str]) -> int:
+    """Serve until a signal; the exit code. The secrets are read from `environ` and STATE.
+
+    Raises `CheckpointError`, `SettingError`, `StateLocked` or `OSError` before the start.
+    """
     connection.install()
     with setup_logging(log_content=settings.log_content):
         for variable in settings.unknown:
             log.warning("[config] %s names no setting and changes nothing", variable)
-        if not settings.is_loopback:
-            log.warning("[config] %s is reachable from other machines and nothing asks for a password", settings.host)
         temporary = settings.fake and "state_dir" not in settings.named
-        with open_state(settings.state_dir, temporary=temporary) as state, closing(_bind(settings)) as listener:
-            with _Progress() as progress:
-                model = find_model(settings, state, progress)
-            return trio.run(partial(_serve, settings, state, model, listener))
+        with open_state(settings.state_dir, temporary=temporary) as state:
+            access = _open_access(settings, environ, state)
+            with closing(_bind(settings)) as listener:
+                with _Progress() as progress:
+                    model = find_model(settings, state, progress)
+                return trio.run(partial(_serve, settings, state, access, model, listener))
+
+
+def _open_access(settings: Settings, environ: Mapping[str, str], state: State) -> Access:
+    secrets = read_secrets(environ, state.path)
+    if not settings.is_loopback and secrets.admin_token is None:
+        log.warning("[config] %s is reachable from other machines and nothing asks for a password", settings.host)
+    return Access.from_settings(settings, secrets, machine_names(socket.gethostname()))
 
 
 def _bind(settings: Settings) -> socket.socket:
@@ -71,11 +85,11 @@ def _bind(settings: Settings) -> socket.socket:
     return listener
 
 
-async def _serve(settings: Settings, state: State, model: Path | None, listener: socket.socket) -> int:
+async def _serve(settings: Settings, state: State, access: Access, model: Path | None, listener: socket.socket) -> int:
     async with AsyncExitStack() as stack:
         with _Progress() as progress:
             parts = await stack.enter_async_context(open_parts(settings, state, model, progress))
-        service = await stack.enter_async_context(open_service(settings, parts))
+        service = await stack.enter_async_context(open_service(settings, parts, access))
         shutdown = trio.Event()
         config: HypercornConfig = hypercorn_config()
         # Hypercorn closes the socket it is given, so it gets a descriptor of its own.

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -24,8 +24,15 @@ from tandem.actors.store import Flush, Store
 from tandem.actors.turns import Turns
 from tandem.actors.watchdog import Watchdog
 from tandem.config import Settings
+from tandem.engine.grammar.grammars import Grammars
 from tandem.engine.verbs import Engine
+from tandem.http.access.rules import Access
 from tandem.http.context import Context
+from tandem.http.openai.images import Geometry, sight_of
+from tandem.secrets import Secrets
+
+if TYPE_CHECKING:
+    from tandem.http.images import ImageLoader
 
 __all__ = ["Parts", "Service", "drain", "open_service"]
 
@@ -44,6 +51,8 @@ class Parts:
     store: Store
     blocking: Blocking
     wall: WallClock
+    images: ImageLoader | None = None
+    """None: one is made from the settings where the model sees."""
 
 
 @dataclass(slots=True)
@@ -57,8 +66,11 @@ class Service:
 
 
 @asynccontextmanager
-async def open_service(settings: Settings, parts: Parts) -> AsyncIterator[Service]:
-    """Everything but the HTTP server. Leaving the block cancels what runs; `drain` first to let it finish."""
+async def open_service(settings: Settings, parts: Parts, access: Access | None = None) -> AsyncIterator[Service]:
+    """Everything but the HTTP server. Leaving the block cancels what runs; `drain` first to let it finish.
+
+    Without `access` no secret is set, and the settings alone say who may do what.
+    """
     watchdog = Watchdog(sweep_s=settings.conductor_watch_s, stuck_s=settings.stuck_s)
     turns = Turns(quantum_s=settings.turn_quantum_ms / 1e3)
     queue = Queue(max_queue=settings.max_queue, watchdog=watchdog.ref)
@@ -68,6 +80,7 @@ async def open_service(settings: Settings, parts: Parts) -> AsyncIterator[Servic
         settings=settings,
         card=parts.engine.card,
         text=parts.engine.text,
+        grammars=Grammars(parts.engine.text),
         queue=queue.ref,
         store=parts.store.ref,
         watchdog=watchdog.ref,
@@ -75,6 +88,8 @@ async def open_service(settings: Settings, parts: Parts) -> AsyncIterator[Servic
         wall=parts.wall,
         started_at=trio.current_time(),
         created=parts.wall.now(),
+        images=_image_loader(settings, parts),
+        access=access or Access.from_settings(settings, Secrets()),
     )
     service = Service(context, slot.ref, trio.Event())
     essential: list[Actor[Any]] = [queue, turns, slot]
@@ -102,6 +117,15 @@ async def open_service(settings: Settings, parts: Parts) -> AsyncIterator[Servic
             finally:
                 inner.cancel_scope.cancel()
         outer.cancel_scope.cancel()
+
+
+def _image_loader(settings: Settings, parts: Parts) -> ImageLoader | None:
+    if sight_of(parts.engine.card.images, settings.vision) != "sees":
+        return None
+    # Pillow and the fetch take a while to import, which no other service need wait for.
+    from tandem.http.images import ImageLoader
+
+    return parts.images or ImageLoader.from_settings(settings, Geometry(), parts.blocking)
 
 
 async def drain(context: Context) -> None:

@@ -3,8 +3,12 @@
 import os
 
 import pytest
+from hypothesis import settings
 
 from tandem.config import ENV_PREFIX
+
+settings.register_profile("fuzz", max_examples=20_000, deadline=None)
+"""`make fuzz`: --hypothesis-profile=fuzz."""
 
 
 @pytest.fixture(autouse=True)

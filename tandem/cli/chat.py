@@ -14,6 +14,7 @@ from rich.text import Text
 
 from tandem.cli.client import ChatClient, ChatError, Finished, Piece, Waiting
 from tandem.config import SettingError, Settings
+from tandem.secrets import read_secrets
 
 __all__ = ["command"]
 
@@ -211,17 +212,19 @@ def command(url: str, system: str | None) -> None:
     """Chat with a running server.
 
     Ctrl-C stops an answer, Ctrl-D or /exit leaves, /clear starts a new conversation. The lines you type are kept in
-    STATE/chat_history. With input from a pipe it prints the one answer and ends:
+    STATE/chat_history. A server that asks for an API key gets the one in TANDEM_API_KEY or
+    STATE's secrets.env. With input from a pipe it
+    prints the one answer and ends:
 
         echo "Name three rivers." | tandem chat
     """
     try:
-        client = ChatClient(url)
+        state_dir = Settings.from_sources({}, os.environ).state_dir
+        client = ChatClient(url, read_secrets(os.environ, state_dir).api_key)
         model = client.model()
         if sys.stdin.isatty():
-            history = Settings.from_sources({}, os.environ).state_dir / "chat_history"
-            Terminal(client, model, system, history).run()
+            Terminal(client, model, system, state_dir / "chat_history").run()
         else:
             _once(client, model, system)
-    except (ChatError, SettingError) as error:
+    except (ChatError, SettingError, OSError) as error:
         raise click.ClickException(str(error)) from None

@@ -100,9 +100,12 @@ def _message(body: Mapping[str, Any]) -> str:
 
 
 class ChatClient:
-    """Talks to the server at `url`, with or without `/v1` at its end. One connection a request."""
+    """Talks to the server at `url`, with or without `/v1` at its end. One connection a request.
 
-    def __init__(self, url: str) -> None:
+    `key` is the server's API key or password, where it asks for one.
+    """
+
+    def __init__(self, url: str, key: str | None = None) -> None:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         try:
             port = parts.port
@@ -111,6 +114,7 @@ class ChatClient:
         if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
             raise ChatError(f"--url: {url!r} is no address; it takes one like http://127.0.0.1:8000")
         self.url = url
+        self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         self._parts = parts
         self._base = parts.path.rstrip("/").removesuffix("/v1") + "/v1"
 
@@ -152,7 +156,7 @@ class ChatClient:
         self, connection: http.client.HTTPConnection, method: str, path: str, body: str | None = None
     ) -> http.client.HTTPResponse:
         try:
-            connection.request(method, self._base + path, body, {"Content-Type": "application/json"})
+            connection.request(method, self._base + path, body, self._headers)
             response = connection.getresponse()
             if response.status == 200:
                 return response

@@ -61,7 +61,7 @@ def _serve(**flags: object) -> None:
     from tandem.serve import run
 
     try:
-        code = run(settings)
+        code = run(settings, os.environ)
     except Exception as error:
         message = _for_operator(error, settings)
         if message is None:
@@ -79,7 +79,7 @@ def _for_operator(error: BaseException, settings: Settings) -> str | None:
         case BaseExceptionGroup():
             lines = [_for_operator(each, settings) for each in error.exceptions]
             return None if None in lines else lines[0]
-        case CheckpointError() | StateLocked():
+        case CheckpointError() | SettingError() | StateLocked():
             return " ".join(str(error).split())
         case OSError(filename=str() as name) if Path(name).is_relative_to(settings.state_dir):
             return f"STATE cannot be used: {name}: {error.strerror}. --state-dir names another directory"

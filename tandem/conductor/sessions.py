@@ -46,10 +46,16 @@ class Sessions:
         return session
 
 
-def session_key(headers: Mapping[str, str], ids: Sequence[str | None], messages: Sequence[Mapping[str, Any]]) -> str:
+def session_key(
+    headers: Mapping[str, str],
+    ids: Sequence[str | None],
+    messages: Sequence[Mapping[str, Any]],
+    images: Sequence[str] = (),
+) -> str:
     """`c:` and the first id the client sent, else `h:` and a hash of the conversation through its first user message.
 
-    `headers` have lower-case names; `ids` are the body's `conversation_id` and `session_id`, in this order.
+    `headers` have lower-case names; `ids` are the body's `conversation_id` and `session_id`, in this order; `images`
+    are the URLs of the images that the messages name by index, any of which counts as its digest.
     """
     named = [headers.get(name) for name in ID_HEADERS]
     for value in (*named, *ids):
@@ -57,8 +63,19 @@ def session_key(headers: Mapping[str, str], ids: Sequence[str | None], messages:
             return f"c:{value}"
     head: list[tuple[Any, Any]] = []
     for message in messages:
-        head.append((message.get("role"), message.get("content")))
+        head.append((message.get("role"), _shown(message.get("content"), images)))
         if message.get("role") == "user":
             break
-    canonical = json.dumps(head, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-    return f"h:{hashlib.sha256(canonical).hexdigest()[:HASH_DIGITS]}"
+    canonical = json.dumps(head, ensure_ascii=False, separators=(",", ":"))
+    return f"h:{_digest(canonical)[:HASH_DIGITS]}"
+
+
+def _shown(content: Any, images: Sequence[str]) -> Any:
+    """The content as it is hashed."""
+    if not isinstance(content, list):
+        return content
+    return [{"image": _digest(images[part["index"]])} if part["type"] == "image" else part for part in content]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

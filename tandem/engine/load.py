@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from tandem.engine.checkpoints.config import ModelConfig
+from tandem.engine.checkpoints.config import ModelConfig, SamplingCard
 from tandem.engine.checkpoints.load import open_checkpoint
 from tandem.engine.checkpoints.weights import Stored
 from tandem.engine.decoding.torch_engine import TorchEngine
@@ -66,7 +66,9 @@ def load_engine(
         "self_check": "ok",
         "seconds": round(time.perf_counter() - started, 3),
     }
-    return build_engine(model, checkpoint.text, max_len=window, grid=grid, name=name, report=report)
+    return build_engine(
+        model, checkpoint.text, max_len=window, grid=grid, name=name, report=report, sampling=checkpoint.sampling
+    )
 
 
 def build_engine(
@@ -77,6 +79,7 @@ def build_engine(
     grid: int | None = None,
     name: str | None = None,
     report: Mapping[str, object] | None = None,
+    sampling: SamplingCard | None = None,
 ) -> TorchEngine:
     """The engine over a model that is loaded already; arguments as for `load_engine`."""
     config = model.config
@@ -86,6 +89,7 @@ def build_engine(
         max_len=_window(config, max_len),
         vocab_size=config.vocab_size,
         anchor_grid=grid or model.anchor_grid,
+        sampling={} if sampling is None else sampling.offered,
         weights=report or {},
     )
     try:

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EMPTY_TREE",
+    "NOTHING_SPENT",
     "Accepted",
     "Engine",
     "Mask",
     "ModelCard",
     "Prefilled",
     "SamplingRules",
+    "Spent",
     "TokenLogprob",
     "Tree",
 ]
@@ -41,11 +43,18 @@ class Mask(Protocol):
     def allows(self, path: Sequence[int], token: int) -> bool:
         """Whether `token` may come after the committed output and `path`."""
 
-    def bits(self, path: Sequence[int]) -> bytes | None:
-        """One bit a token, lowest id in the lowest bit of the first byte; None when every token is allowed."""
+    def bits(self, path: Sequence[int], best: int) -> bytes | None:
+        """One bit a token, lowest id in the lowest bit of the first byte; None when every token is allowed.
+
+        `best` is the id the row itself would choose: its highest after penalties and bias, before any mask (ENG-091).
+        Rows of one round are asked in the order of the walk, from the root on.
+        """
 
     def commit(self, ids: Sequence[int]) -> None:
         """The output has grown by `ids`."""
+
+    def forced(self) -> tuple[int, ...]:
+        """What must follow the committed output, as far as it is certain; empty where there is a choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +108,21 @@ class Prefilled:
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """Milliseconds of one round, or of all rounds of a generation (ENG-045)."""
+
+    draft: float = 0.0
+    verify: float = 0.0
+    commit: float = 0.0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(self.draft + other.draft, self.verify + other.verify, self.commit + other.commit)
+
+
+NOTHING_SPENT = Spent()
+
+
+@dataclass(frozen=True, slots=True)
 class Accepted:
     """The tokens one round committed (at least one), in order, and how many drafted ones were among the proposals."""
 
@@ -106,6 +130,7 @@ class Accepted:
     logprobs: tuple[TokenLogprob, ...] = ()
     drafted: int = 0
     draft_accepted: int = 0
+    spent: Spent = NOTHING_SPENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +145,10 @@ class ModelCard:
     vocab_size: int
     anchor_grid: int
     """Absolute multiples at which a prefill is cut (ENG-035)."""
+    images: bool = False
+    """Whether prompts may hold images."""
+    sampling: Mapping[str, float] = field(default_factory=dict)
+    """What the checkpoint's card recommends: temperature, top_p, top_k (ENG-014); empty where it says nothing."""
     weights: Mapping[str, object] = field(default_factory=dict)
     """The load report that /health serves as `weights` (ENG-031)."""
 

@@ -11,10 +11,11 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, Reque
 from tandem.http.body import BODY_TIMEOUT_S
 from tandem.http.context import CONTEXT_KEY, Context
 from tandem.http.edge import Edge
+from tandem.http.gate import Gate
 from tandem.http.openai import errors
 from tandem.http.openai.errors import ApiError
 from tandem.http.responses import refusal
-from tandem.http.routes import chat, completions, health, models
+from tandem.http.routes import chat, completions, docs, health, models, session
 
 __all__ = ["create_app"]
 
@@ -28,12 +29,13 @@ def create_app(context: Context) -> QuartTrio:
     app.config["MAX_CONTENT_LENGTH"] = context.settings.max_body_mb * 1024 * 1024
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S
     app.config["RESPONSE_TIMEOUT"] = None
-    for room in (chat, completions, models, health):
+    for room in (chat, completions, models, health, docs, session):
         app.register_blueprint(room.blueprint)
     app.register_error_handler(ApiError, _refuse)
     app.register_error_handler(HTTPException, _refuse_http)
     app.register_error_handler(Exception, _fail)
-    app.asgi_app = Edge(app.asgi_app, context.traffic)  # type: ignore[method-assign]
+    gate = Gate(app.asgi_app, context.access, lambda: context.wall.now().timestamp())
+    app.asgi_app = Edge(gate, context.traffic)  # type: ignore[method-assign]
     return app
 
 

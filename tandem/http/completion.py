@@ -7,35 +7,39 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, assert_never
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from quart import Response, request
 
 from tandem.actors.outbox import Outbox
+from tandem.conductor.router.client_kind import ClientKind
 from tandem.conductor.sessions import session_key
-from tandem.engine.decoding.generation import Generation
+from tandem.engine.decoding.generation import Generation, ReasoningCap
+from tandem.engine.decoding.seams import Reader
 from tandem.engine.errors import BadInput
+from tandem.engine.grammar.masks import BranchMask
+from tandem.engine.text.images import NO_IMAGES, LoadedImages
 from tandem.engine.text.prompt import Prompt
-from tandem.engine.text.reading.deltas import Delta, Finish
-from tandem.engine.text.reading.reader import PlainReader
+from tandem.engine.verbs import Mask
+from tandem.http.answering import Answering, Encoders
 from tandem.http.body import read_body
 from tandem.http.context import Context, context, new_id
 from tandem.http.edge import at_exit
-from tandem.http.exchange import End, Event, Exchange, Limits, Output, Prefilling, Silence, Waiting
-from tandem.http.openai import comments, errors
-from tandem.http.openai.answers import Answer
-from tandem.http.openai.chunks import Stream
+from tandem.http.exchange import Exchange, Limits
+from tandem.http.openai import errors
 from tandem.http.openai.decode import decode_body
 from tandem.http.openai.errors import ApiError
 from tandem.http.openai.fields import shown_fields
+from tandem.http.openai.headers import check_headers
+from tandem.http.openai.images import ImageRef
 from tandem.http.openai.logprobs import TokenNames
 from tandem.http.openai.requests import Request, resolve_limit
 from tandem.http.record import RequestRecord
 from tandem.http.responses import json_response, refusal, stream_response
 
-__all__ = ["Endpoint", "Head", "answer"]
+__all__ = ["Asked", "Endpoint", "Head", "answer"]
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +64,17 @@ class Head:
     """Shows tokens where log-probabilities were asked for."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked(Generic[RequestT]):
+    """A request with all that was found out about it before its turn in the queue."""
+
+    request: RequestT
+    kind: ClientKind
+    prompt: Prompt
+    limit: int
+    head: Head
+
+
 class Endpoint(Protocol[RequestT]):
     """What chat and text completions do differently."""
 
@@ -70,20 +85,32 @@ class Endpoint(Protocol[RequestT]):
     def parse(self, body: Mapping[str, Any], context: Context) -> RequestT:
         """Raises `ApiError` naming the field at fault."""
 
-    def prompt(self, request: RequestT, context: Context, first_date: datetime.date) -> Prompt:
+    def images(self, request: RequestT) -> tuple[ImageRef, ...]:
+        """The images that the messages name by index; only where the context has a loader of images."""
+
+    def prompt(self, request: RequestT, context: Context, first_date: datetime.date, images: LoadedImages) -> Prompt:
         """Raises `BadInput` naming the field at fault. `first_date` is that of the session's first request."""
 
     def session_ids(self, request: RequestT) -> tuple[str | None, ...]:
         """The session ids in the body, best first."""
 
-    def stream(self, head: Head) -> Stream:
-        """The encoder of a streamed answer."""
-
-    def body(self, head: Head, answers: Sequence[Answer]) -> bytes:
-        """The JSON answer of these choices. Raises `ApiError` 500 when one of them has failed."""
-
     def messages(self, request: RequestT) -> tuple[Mapping[str, Any], ...]:
         """The conversation, for telling the client's kind; empty for text completions."""
+
+    def has_tools(self, request: RequestT) -> bool:
+        """Whether it came with tools."""
+
+    def reader(self, asked: Asked[RequestT], context: Context) -> Reader:
+        """The reader of one choice."""
+
+    def cap(self, asked: Asked[RequestT], context: Context) -> ReasoningCap | None:
+        """Where the reasoning is closed."""
+
+    def told_budget(self, asked: Asked[RequestT], cap: ReasoningCap | None, context: Context) -> str | None:
+        """What the log says of the budget that the client asked for (API-103); None where it asked for none."""
+
+    def encoders(self, asked: Asked[RequestT], context: Context) -> Encoders:
+        """What writes the answer."""
 
 
 async def answer(endpoint: Endpoint[RequestT]) -> Response:
@@ -95,49 +122,67 @@ async def answer(endpoint: Endpoint[RequestT]) -> Response:
         record.close()
 
     at_exit(close)
-    answer_headers = {"X-Request-Id": record.request_id, "X-Tandem": "raw"}
     try:
-        return await _Handling(context(), endpoint, record, answer_headers).answer()
+        return await _Handling(context(), endpoint, record).answer()
     except ApiError as refused:
         error = refused
     except Exception:
         log.exception("[http] request %s failed", record.request_id)
         error = errors.internal()
     record.failed(error)
-    return refusal(error, answer_headers)
+    return refusal(error, _answer_headers(record))
+
+
+def _answer_headers(record: RequestRecord) -> dict[str, str]:
+    """Of every answer, refusals among them."""
+    headers = {"X-Request-Id": record.request_id, "X-Tandem": "raw"}
+    if record.images_left_out:
+        headers["X-Tandem-Images-Left-Out"] = str(record.images_left_out)
+    return headers
 
 
 class _Handling(Generic[RequestT]):
     """The steps of one request, in order."""
 
-    def __init__(
-        self, context: Context, endpoint: Endpoint[RequestT], record: RequestRecord, headers: Mapping[str, str]
-    ) -> None:
+    def __init__(self, context: Context, endpoint: Endpoint[RequestT], record: RequestRecord) -> None:
         self._context = context
         self._endpoint = endpoint
         self._record = record
-        self._headers = headers
 
     async def answer(self) -> Response:
-        asked, size = await self._read()
-        self._note(asked)
-        prompt = await self._prompt(asked, size)
-        settings, card = self._context.settings, self._context.card
+        check_headers(self._record.headers)
+        asked = await self._prepare()
+        masks = await self._masks(asked)
+        exchange = self._exchange(asked, masks)
+        encoders = self._endpoint.encoders(asked, self._context)
+        answering = Answering(encoders, exchange, self._record, asked.request.n)
+
+        async def leave() -> None:
+            await answering.aclose()
+            self._log_branches(masks)
+
+        at_exit(leave)
+        if not asked.request.stream:
+            return json_response(await answering.whole(), _answer_headers(self._record))
+        first = await answering.advance()
+        return stream_response(answering.pieces(first), _answer_headers(self._record))
+
+    async def _prepare(self) -> Asked[RequestT]:
+        """Everything that is found out before the queue. Raises `ApiError`."""
+        request, size = await self._read()
+        record, settings = self._record, self._context.settings
+        record.stream, record.model, record.choices = request.stream, request.model, request.n
+        record.tell_kind(self._endpoint.messages(request), has_tools=self._endpoint.has_tools(request))
+        prompt = await self._prompt(request, size, await self._images(request))
         limit = resolve_limit(
-            asked.limit,
+            request.limit,
             settings.default_max_tokens,
             prompt.client_tokens,
-            card.max_len,
+            self._context.card.max_len,
             self._endpoint.prompt_field,
         )
-        self._record.limit = limit
-        exchange = self._exchange(asked, prompt, limit)
-        answering = _Answering(self._endpoint, exchange, self._record, self._head(asked), asked.n)
-        at_exit(answering.aclose)
-        if not asked.stream:
-            return json_response(await answering.whole(), self._headers)
-        first = await answering.advance()
-        return stream_response(answering.pieces(first), self._headers)
+        record.limit = limit
+        return Asked(request=request, kind=record.kind, prompt=prompt, limit=limit, head=self._head(request))
 
     async def _read(self) -> tuple[RequestT, int]:
         """The body, parsed, and its size. Its bytes count as in flight until then (API-004)."""
@@ -148,37 +193,66 @@ class _Handling(Generic[RequestT]):
             log.info("[http] %s %s", self._record.request_id, shown_fields(body))
         return self._endpoint.parse(body, self._context), len(raw)
 
-    def _note(self, asked: RequestT) -> None:
-        record = self._record
-        record.stream, record.model, record.choices = asked.stream, asked.model, asked.n
-        record.messages = self._endpoint.messages(asked)
+    async def _images(self, request: RequestT) -> LoadedImages:
+        """The images, fetched and decoded. Their bytes count as in flight until then (API-004)."""
+        refs, loader = self._endpoint.images(request), self._context.images
+        if not refs:
+            return NO_IMAGES
+        assert loader is not None
+        with self._context.bodies.hold() as hold:
+            images = await loader.load(refs, len(self._endpoint.messages(request)), hold.grow)
+        if images.left_out:
+            self._record.images_left_out = images.left_out
+            log.info("[images] %s left_out=%d of=%d", self._record.request_id, images.left_out, len(refs))
+        return images
 
-    async def _prompt(self, asked: RequestT, size: int) -> Prompt:
+    async def _session_key(self, request: RequestT, size: int) -> str:
+        endpoint = self._endpoint
+        urls = [ref.url for ref in endpoint.images(request)]
+        given = self._record.headers, endpoint.session_ids(request), endpoint.messages(request), urls
+        return await self._run_if_long(size > LONG_BODY_BYTES, "prompt", session_key, *given)
+
+    async def _prompt(self, request: RequestT, size: int, images: LoadedImages) -> Prompt:
         context, endpoint = self._context, self._endpoint
-        key = session_key(self._record.headers, endpoint.session_ids(asked), endpoint.messages(asked))
+        key = await self._session_key(request, size)
         session = context.sessions.open(key, context.wall.now().date())
         try:
-            return await self._run_if_long(
-                size > LONG_PROMPT_BYTES, "prompt", endpoint.prompt, asked, context, session.first_date
-            )
+            is_long = size > LONG_PROMPT_BYTES or bool(images.pictures)
+            given = request, context, session.first_date, images
+            return await self._run_if_long(is_long, "prompt", endpoint.prompt, *given)
         except BadInput as error:
             raise errors.from_bad_input(error) from error
 
     async def _run_if_long(self, is_long: bool, purpose: str, work: Callable[..., T], *args: object) -> T:
         return await self._context.blocking.run(purpose, work, *args) if is_long else work(*args)
 
-    def _exchange(self, asked: RequestT, prompt: Prompt, limit: int) -> Exchange:
+    async def _masks(self, asked: Asked[RequestT]) -> list[Mask | None]:
+        """One for each choice. A grammar is compiled in a worker thread, whatever its size (API-128)."""
+        constraint, count = asked.request.constraint, asked.request.n
+        if constraint is None:
+            return [None] * count
+        try:
+            compiled = await self._context.blocking.run("grammar", self._context.grammars.compile, constraint)
+        except BadInput as error:
+            raise errors.from_bad_input(error) from error
+        return [compiled.mask(asked.prompt.thinking) for _ in range(count)]
+
+    def _exchange(self, asked: Asked[RequestT], masks: list[Mask | None]) -> Exchange:
         context, settings = self._context, self._context.settings
         first = Generation(
-            prompt,
-            asked.rules,
-            limit=limit,
-            reader=PlainReader(context.text, asked.stops),
+            asked.prompt,
+            replace(asked.request.rules, mask=masks[0]),
+            limit=asked.limit,
+            reader=self._endpoint.reader(asked, context),
             end_ids=context.text.end_ids,
             grid=context.card.anchor_grid,
             arrived_at=self._record.arrived_at,
+            reasoning_cap=self._cap(asked),
         )
-        others = [first.for_choice(index, PlainReader(context.text, asked.stops)) for index in range(1, asked.n)]
+        others = [
+            first.for_choice(index, self._endpoint.reader(asked, context), masks[index])
+            for index in range(1, asked.request.n)
+        ]
         return Exchange(
             self._record.request_id,
             (first, *others),
@@ -189,117 +263,27 @@ class _Handling(Generic[RequestT]):
                 request_timeout=settings.request_timeout,
                 prefill_heartbeat=settings.prefill_heartbeat_s,
             ),
-            stream=asked.stream,
+            stream=asked.request.stream,
             arrived_at=self._record.arrived_at,
         )
 
-    def _head(self, asked: RequestT) -> Head:
+    def _cap(self, asked: Asked[RequestT]) -> ReasoningCap | None:
+        cap = self._endpoint.cap(asked, self._context)
+        if told := self._endpoint.told_budget(asked, cap, self._context):
+            log.info("[think] %s %s", self._record.request_id, told)
+        return cap
+
+    def _head(self, request: RequestT) -> Head:
         return Head(
             id=self._record.request_id,
             created=int(self._context.wall.now().timestamp()),
-            include_usage=asked.include_usage,
+            include_usage=request.include_usage,
             usage_default=self._context.settings.usage_default,
-            names=self._context.text if asked.rules.logprobs is not None else None,
+            names=self._context.text if request.rules.logprobs is not None else None,
         )
 
-
-class _Answering:
-    """Turns the exchange's events into bytes, and leaves the exchange however the request ends."""
-
-    def __init__(
-        self, endpoint: Endpoint[Any], exchange: Exchange, record: RequestRecord, head: Head, choices: int
-    ) -> None:
-        self._endpoint = endpoint
-        self._exchange = exchange
-        self._record = record
-        self._head = head
-        self._answers = [Answer(index) for index in range(choices)]
-        self._stream = endpoint.stream(head)
-        self._ends = 0
-        """Choices whose end has been noted."""
-        self._is_open = False
-        """Whether any byte of the stream has been given out."""
-        self._has_started = False
-        """Whether the stream's first event has."""
-
-    async def whole(self) -> bytes:
-        """The JSON body. Raises `ApiError` for a refusal or a failure."""
-        while not isinstance(event := await self._exchange.next(), End):
-            if isinstance(event, Output):
-                self._note_ends(event)
-                for batch in event.batches:
-                    self._answers[batch.choice].feed(batch.deltas)
-        if any(answer.finish is None for answer in self._answers):  # the slot has failed, or a choice before it
-            raise errors.internal()
-        return self._endpoint.body(self._head, self._answers)
-
-    async def pieces(self, first: bytes) -> AsyncIterator[bytes]:  # noqa: ASYNC900  Quart streams nothing else
-        """The stream's bytes, `first` among them. Holds nothing: `aclose` cleans up after it."""
-        piece = first
-        while piece:
-            yield piece
-            piece = await self._advance_open()
-
-    async def advance(self) -> bytes:
-        """The next bytes there are to send; empty at the end. Raises `ApiError` where nothing has gone out yet."""
-        while not self._stream.ended:
-            event = await self._exchange.next()
-            data = self._encode(event)
-            if data:
-                self._is_open = True
-                return data
-        return b""
-
-    async def _advance_open(self) -> bytes:
-        """As `advance`, once the status is out: what fails now ends the stream by an error chunk (API-145)."""
-        try:
-            return await self.advance()
-        except ApiError as error:
-            self._record.failed(error)
-            return self._stream.fail(error)
-        except Exception:
-            log.exception("[http] request %s failed in its stream", self._record.request_id)
-            self._record.failed(errors.internal())
-            return self._stream.fail(errors.internal())
-
-    def _encode(self, event: Event) -> bytes:
-        match event:
-            case Waiting(position, waited_s):
-                return comments.waiting(position, waited_s)
-            case Prefilling(done, total):
-                return comments.prefill(done, total)
-            case Silence():
-                return comments.PING
-            case Output():
-                return self._encode_output(event)
-            case End():  # without a `Finish`: the slot has failed
-                raise errors.internal()
-            case _:
-                assert_never(event)
-
-    def _encode_output(self, output: Output) -> bytes:
-        self._note_ends(output)
-        deltas = [delta for batch in output.batches for delta in batch.deltas]
-        if not self._is_open and _is_error(deltas[0]):
-            raise errors.internal()
-        if self._has_started:
-            return self._stream.feed(deltas)
-        self._has_started = True
-        return self._stream.open() + self._stream.feed(deltas)
-
-    def _note_ends(self, output: Output) -> None:
-        finishes = [delta for batch in output.batches for delta in batch.deltas if isinstance(delta, Finish)]
-        self._ends += len(finishes)
-        self._record.finished(finishes)
-        if any(finish.reason == "error" for finish in finishes):
-            self._record.failed(errors.internal())
-
-    async def aclose(self) -> None:
-        """Nothing of the request is left in queue or slot afterwards; what was written so far is noted."""
-        finishes = await self._exchange.aclose()
-        self._record.finished(finishes[self._ends :])
-        self._record.slot = self._exchange.slot
-
-
-def _is_error(delta: Delta) -> bool:
-    return isinstance(delta, Finish) and delta.reason == "error"
+    def _log_branches(self, masks: list[Mask | None]) -> None:
+        """Which of the two an answer became that could be calls or a document (API-134)."""
+        for mask in masks:
+            if isinstance(mask, BranchMask) and mask.branch is not None:
+                log.info("[structured] %s branch=%s", self._record.request_id, mask.branch)

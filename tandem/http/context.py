@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import trio
 from quart import current_app
@@ -17,9 +18,15 @@ from tandem.actors.store import StoreMessage
 from tandem.actors.watchdog import WatchdogMessage
 from tandem.conductor.sessions import Sessions
 from tandem.config import Settings
+from tandem.engine.grammar.grammars import Grammars
 from tandem.engine.text.model import TextModel
 from tandem.engine.verbs import ModelCard
+from tandem.http.access.rules import Access
+from tandem.http.access.signin import Failures
 from tandem.http.openai import errors
+
+if TYPE_CHECKING:  # Pillow and the fetch are loaded where a model sees
+    from tandem.http.images import ImageLoader
 
 __all__ = ["CONTEXT_KEY", "SERVED_NAME", "BodyBudget", "Context", "Traffic", "context", "new_id"]
 
@@ -98,6 +105,7 @@ class Context:
     settings: Settings
     card: ModelCard
     text: TextModel
+    grammars: Grammars
     queue: Ref[QueueMessage]
     store: Ref[StoreMessage]
     watchdog: Ref[WatchdogMessage]
@@ -111,9 +119,13 @@ class Context:
     """Essential actors that have failed: the service drains (SCH-006)."""
     switched_off: list[str] = field(default_factory=list)
     """Optional actors that have failed too often and stay off."""
+    images: ImageLoader | None = None
+    """There where messages may hold images."""
     sessions: Sessions = field(default_factory=Sessions)
     bodies: BodyBudget = field(default_factory=BodyBudget)
     traffic: Traffic = field(default_factory=Traffic)
+    access: Access = field(default_factory=Access)
+    failed_sign_ins: Failures = field(default_factory=Failures)
 
 
 def context() -> Context:

@@ -43,10 +43,18 @@ class RequestRecord:
         self.arrived_at = trio.current_time()
         self.stream = False
         self.model: str | None = None
-        self.messages: Sequence[Mapping[str, Any]] = ()
+        self.kind = client_kind(headers)
+        """Who asks, told more exactly once the messages are known."""
+        self.calls = 0
+        """Tool calls that were completed."""
         self.limit: int | None = None
         self.slot: int | None = None
         self.choices = 1
+        self.images_left_out = 0
+
+    def tell_kind(self, messages: Sequence[Mapping[str, Any]], *, has_tools: bool) -> None:
+        """Some clients show in what they send, not in their headers (API-069)."""
+        self.kind = client_kind(self.headers, messages, has_tools=has_tools)
 
     def failed(self, error: ApiError) -> None:
         """The request was refused or has failed; the first reason stands."""
@@ -82,11 +90,11 @@ class RequestRecord:
             stop_detail=self._finishes[0].detail if self._finishes and not error else None,
             model=self.model,
             client_id=_client_id(self.headers),
-            client_kind=client_kind(self.headers, self.messages),
+            client_kind=self.kind,
             total_ms=total_ms,
             max_tokens=self.limit,
             slot=self.slot,
-            **_figures(self._finishes),
+            **_figures(self._finishes, self.calls),
         )
 
     def _reason(self) -> str:
@@ -108,7 +116,7 @@ def _client_id(headers: Mapping[str, str]) -> str:
     return "k:" + hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
-def _figures(finishes: Sequence[Finish]) -> dict[str, Any]:
+def _figures(finishes: Sequence[Finish], calls: int) -> dict[str, Any]:
     """Token counts and times of all choices: the prompt is read once, what they wrote adds up (OBS-009, OBS-010)."""
     if not finishes:
         return {}
@@ -131,7 +139,7 @@ def _figures(finishes: Sequence[Finish]) -> dict[str, Any]:
         "blocks": timings.blocks,
         "draft_tokens": timings.drafted,
         "draft_accepted": timings.draft_accepted,
-        "tool_calls": 0,
+        "tool_calls": calls,
         "cache_source": timings.cache_source,
     }
 

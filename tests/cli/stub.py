@@ -32,6 +32,8 @@ class Stub:
     hold: bool = False
     models: list[str] = field(default_factory=lambda: ["TandemLLM"])
     asked: list[dict[str, Any]] = field(default_factory=list)
+    keys: list[str | None] = field(default_factory=list)
+    """The `Authorization` of each of them."""
     left: threading.Event = field(default_factory=threading.Event)
     """Set once a client has closed a held stream."""
     url: str = ""
@@ -46,6 +48,7 @@ def _handler(stub: Stub) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             stub.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            stub.keys.append(self.headers["Authorization"])
             if stub.status != 200:
                 self._json(stub.status, {"error": {"message": stub.refusal}})
                 return

@@ -76,6 +76,12 @@ def test_wrong_address(url: str) -> None:
 def test_streams_over_http(stub: Stub) -> None:
     assert list(ChatClient(stub.url).stream("m", QUESTION)) == [Piece("Hello"), Piece(" there"), Finished("stop")]
     assert stub.asked == [{"model": "m", "messages": QUESTION, "stream": True}]
+    assert stub.keys == [None]
+
+
+def test_a_key_is_sent_where_there_is_one(stub: Stub) -> None:
+    list(ChatClient(stub.url, "sk-1").stream("m", QUESTION))
+    assert stub.keys == ["Bearer sk-1"]
 
 
 def test_closing_the_iterator_closes_the_connection(stub: Stub) -> None:

@@ -149,6 +149,6 @@ def test_only_a_pull_loads_huggingface_hub() -> None:
         module.name.rpartition(".")[2]
         for module in tandem_modules()
         for name in imports(module.name, module.tree, is_package=module.path.endswith("__init__.py"))
-        if within(name, "huggingface_hub", "httpx2") or name == "tandem.engine.checkpoints.hub"
+        if within(name, "huggingface_hub") or name == "tandem.engine.checkpoints.hub"
     }
     assert {name for name in found if not name.startswith("hub")} <= {"pull"}

@@ -96,3 +96,12 @@ def test_hermes_is_told_by_its_system_message() -> None:
 )
 def test_what_is_not_its_system_message(messages: list[dict[str, Any]]) -> None:
     assert client_kind(agent("OpenAI/Python"), messages) == "openai-sdk"
+
+
+@pytest.mark.spec("API-069", "PRF-020")
+def test_open_webui_shows_in_its_side_requests() -> None:
+    title = [{"role": "user", "content": "### Task:\nGenerate a concise title summarizing the chat history."}]
+    assert client_kind(agent("Python/3.11 aiohttp/3.14.5"), title) == "open-webui"
+    assert client_kind(agent("OpenAI/Python 2.3.0"), title) == "open-webui"
+    assert client_kind(agent("curl/8.5.0"), title, has_tools=True) == "curl"
+    assert client_kind({}, system("You are a title generator. You output ONLY a thread title. Nothing else.")) == "anon"

@@ -34,6 +34,20 @@ def test_without_an_id_the_head_names_it() -> None:
     assert session_key({}, (), [{"role": "user", "content": "\ud83d"}]).startswith("h:")
 
 
+@pytest.mark.spec("API-070", "API-249")
+def test_an_image_counts_as_what_its_url_is() -> None:
+    seen = {"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": "image", "index": 0}]}
+    url, other = "https://a.example/1.png", "data:image/png;base64,\ud83d"
+    first = session_key({}, (), [seen], [url])
+    assert session_key({}, (), [seen, USER, seen], [url, other]) == first
+    assert session_key({}, (), [seen], [other]) != first
+    assert session_key({}, (), [USER]) != first
+    earlier = {"role": "assistant", "content": [{"type": "image", "index": 0}]}
+    moved = {"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": "image", "index": 1}]}
+    assert session_key({}, (), [earlier, moved], [url, other]) != session_key({}, (), [earlier, moved], [url, url])
+    assert session_key({"x-session-id": "a"}, (), [seen], [url]) == "c:a"
+
+
 def test_the_least_recently_used_go_first() -> None:
     sessions = Sessions(kept=2)
     later = DAY + datetime.timedelta(days=1)

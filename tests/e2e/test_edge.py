@@ -132,7 +132,9 @@ def test_what_breaks_one_connection_breaks_no_other(start: Start) -> None:
     """Bytes behind a last request, at the moment of its answer, once ended the whole process."""
     server = start()
     body = json.dumps(chat({"say": "hi"})).encode()
-    head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    head = (
+        f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    )
     with Connection(server.port) as bystander:
         for round_ in range(150):
             with Connection(server.port, timeout_s=5) as client:

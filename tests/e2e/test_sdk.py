@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Literal
 
 import openai
 import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletionChunk, ChatCompletionUserMessageParam
+from pydantic import BaseModel
 
 from tests.e2e.conftest import Start
 from tests.e2e.process import Server
 from tests.e2e.wire import fake as scripted
+
+
+class City(BaseModel):
+    """What a small model can be asked for; no free text that it could go on and on with."""
+
+    continent: Literal["Africa", "Asia", "Europe"]
+    is_capital: bool
+    rivers: list[Literal["Seine", "Thames"]] | None
+
 
 COUNT = "Count from one to ten in words."
 
@@ -144,6 +156,43 @@ def test_a_prompt_that_does_not_fit_is_a_bad_request(sdk: OpenAI) -> None:
         sdk.chat.completions.create(model="any", messages=user("word " * 9_000))
     assert refused.value.code == "context_length_exceeded"
     assert refused.value.param == "messages"
+
+
+@pytest.mark.spec("API-126", "API-127", "API-128")
+def test_a_response_format(sdk: OpenAI) -> None:
+    """Small models seldom write JSON unasked: what comes is the constraint's doing, and the model's choices in it."""
+    for stream in (False, True):
+        asked = user("Tell me about Paris.")
+        if stream:
+            with sdk.chat.completions.stream(
+                model="any", messages=asked, response_format=City, max_tokens=60
+            ) as events:
+                choice = events.get_final_completion().choices[0]
+        else:
+            made = sdk.chat.completions.parse(model="any", messages=asked, response_format=City, max_tokens=60)
+            choice = made.choices[0]
+        assert choice.finish_reason == "stop"
+        assert choice.message.parsed is not None
+        assert City.model_validate_json(choice.message.content or "") == choice.message.parsed
+
+
+@pytest.mark.spec("API-117", "API-119")
+def test_a_forced_call(sdk: OpenAI) -> None:
+    tool = openai.pydantic_function_tool(City, name="look_up")
+    made = sdk.chat.completions.create(
+        model="any",
+        messages=user("Look up Paris."),
+        tools=[tool],
+        tool_choice="required",
+        parallel_tool_calls=False,
+        max_tokens=90,
+    )
+    [choice] = made.choices
+    [call] = choice.message.tool_calls or []
+    assert call.type == "function"
+    assert call.function.name == "look_up"
+    City.model_validate(json.loads(call.function.arguments))
+    assert (choice.finish_reason, choice.message.content) == ("tool_calls", None)
 
 
 def test_a_fake_script_means_nothing_to_a_model(sdk: OpenAI) -> None:

@@ -22,7 +22,10 @@ from tandem.actors.store import Record, Store
 from tandem.actors.watchdog import Look, Sight
 from tandem.config import Settings
 from tandem.engine.fake import FakeEngine
+from tandem.http.access.rules import Access
 from tandem.http.app import create_app
+from tandem.http.images import ImageLoader
+from tandem.secrets import Secrets
 from tandem.service import Parts, Service, open_service
 from tandem.store.outcome import Outcome
 
@@ -149,10 +152,12 @@ class Client:
         *,
         method: str | None = None,
         headers: Mapping[str, str | None] | None = None,
+        peer: str | None = "127.0.0.1",
+        scheme: str = "http",
     ) -> Call:
         """Send a request; its call fills while the test goes on. A header of None is left out."""
         call = Call()
-        self._nursery.start_soon(self._run, call, path, body, method, headers or {})
+        self._nursery.start_soon(self._run, call, path, body, method, headers or {}, peer, scheme)
         return call
 
     async def send(self, path: str, body: Any = None, **more: Any) -> Call:
@@ -162,7 +167,14 @@ class Client:
         return call
 
     async def _run(
-        self, call: Call, path: str, body: Any, method: str | None, headers: Mapping[str, str | None]
+        self,
+        call: Call,
+        path: str,
+        body: Any,
+        method: str | None,
+        headers: Mapping[str, str | None],
+        peer: str | None,
+        scheme: str,
     ) -> None:
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         fields = {"host": "127.0.0.1:8000", "content-length": str(len(raw)), **headers}
@@ -171,13 +183,13 @@ class Client:
             "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": "1.1",
             "method": method or ("GET" if body is None else "POST"),
-            "scheme": "http",
+            "scheme": scheme,
             "path": path,
             "raw_path": path.encode(),
             "query_string": b"",
             "root_path": "",
             "headers": [(name.encode(), value.encode()) for name, value in fields.items() if value is not None],
-            "client": ("127.0.0.1", 40000),
+            "client": None if peer is None else (peer, 40000),
             "server": ("127.0.0.1", 8000),
             "state": {},
             "extensions": {},
@@ -235,12 +247,21 @@ class Harness:
 
 
 @asynccontextmanager
-async def open_harness(*, engine: FakeEngine | None = None, **settings: Any) -> AsyncIterator[Harness]:
-    """A service with these settings; everything ends with the block."""
+async def open_harness(
+    *,
+    engine: FakeEngine | None = None,
+    secrets: Secrets | None = None,
+    images: ImageLoader | None = None,
+    **settings: Any,
+) -> AsyncIterator[Harness]:
+    """A service with these settings and secrets; everything ends with the block."""
     engine = engine or FakeEngine()
     store = MemoryStore()
-    parts = Parts(engine=engine, host=InlineHost(engine), store=store, blocking=Inline(), wall=FixedWall())
-    async with open_service(Settings(**settings), parts) as service, trio.open_nursery() as nursery:
+    parts = Parts(
+        engine=engine, host=InlineHost(engine), store=store, blocking=Inline(), wall=FixedWall(), images=images
+    )
+    access = Access.from_settings(Settings(**settings), secrets or Secrets(), ["tandem-box"])
+    async with open_service(Settings(**settings), parts, access) as service, trio.open_nursery() as nursery:
         yield Harness(service, Client(create_app(service.context), nursery), engine, store)
         nursery.cancel_scope.cancel()
 

@@ -1,12 +1,11 @@
-"""Which client sends: found once a request from its headers and, where they do not tell, its first message (PRF-020).
-
-The shapes of Open WebUI's side requests, which also name that client, come with the side requests themselves.
-"""
+"""Which client sends: found once a request from its headers and, where they do not tell, its messages (PRF-020)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, get_args
+
+from tandem.engine.text.side import side_shape
 
 __all__ = ["ClientKind", "client_kind"]
 
@@ -16,7 +15,9 @@ KINDS: dict[str, ClientKind] = {kind: kind for kind in get_args(ClientKind)}
 HERMES_OPENING = "You are Hermes Agent"
 
 
-def client_kind(headers: Mapping[str, str], messages: Sequence[Mapping[str, Any]] = ()) -> ClientKind:
+def client_kind(
+    headers: Mapping[str, str], messages: Sequence[Mapping[str, Any]] = (), *, has_tools: bool = False
+) -> ClientKind:
     """The kind, first match of the table in API-069. `headers` have lower-case names; values count in any case."""
     named = KINDS.get(headers.get("x-tandem-client", "").lower())
     if named is not None:
@@ -28,6 +29,8 @@ def client_kind(headers: Mapping[str, str], messages: Sequence[Mapping[str, Any]
         return "open-webui"
     if "hermes" in agent or _opens_as_hermes(messages):
         return "hermes"
+    if (shape := side_shape(messages, has_tools=has_tools)) is not None and shape.client == "open-webui":
+        return "open-webui"
     if agent.startswith(("openai/", "asyncopenai/")) or "x-stainless-lang" in headers:
         return "openai-sdk"
     return "curl" if agent.startswith("curl/") else "anon"

@@ -41,3 +41,9 @@ class SamplingCard:
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
+
+    @property
+    def offered(self) -> dict[str, float]:
+        """What is named, by the names of the sampling rules."""
+        named = {"temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k}
+        return {name: value for name, value in named.items() if value is not None}

@@ -8,7 +8,8 @@ engine, the clock and the thread:
         generation.feed(perform(engine, seq, work, generation.rules), now)
         send(generation.take_deltas())
 
-A mask in the rules is read by the engine and moved on here, once a token. What `feed` gets after the end is dropped.
+A mask in the rules is read by the engine and moved on here, once a token; where it leaves no choice, what must follow
+is forced instead of sampled. What `feed` gets after the end is dropped.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import Literal, assert_never
 
+from tandem.engine.decoding.capping import Capping, ReasoningCap
 from tandem.engine.decoding.seams import Reader, SafePoint, Supervisor
 from tandem.engine.decoding.tally import Tally
 from tandem.engine.decoding.work import Answer, Ask, Ended, Force, Forced, Prefill, Result, Round, Work
@@ -25,13 +27,14 @@ from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.reading.deltas import CallEnd, Delta, Finish, FinishReason
 from tandem.engine.verbs import Accepted, Mask, Prefilled, SamplingRules, TokenLogprob
 
-__all__ = ["Generation"]
+__all__ = ["Generation", "ReasoningCap"]
 
 
 class Generation:
     """One choice: `limit` output tokens at most, over a prompt that is read in chunks cut at multiples of `grid`.
 
-    `arrived_at` and every `now` are seconds on one clock. `rules` are completed with the index of the choice.
+    `arrived_at` and every `now` are seconds on one clock. `rules` are completed with the index of the choice. The
+    reasoning gets `reasoning_cap` tokens exactly, however many a round commits.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class Generation:
         grid: int,
         arrived_at: float,
         choice: int = 0,
+        reasoning_cap: ReasoningCap | None = None,
         supervisor: Supervisor | None = None,
     ) -> None:
         if not prompt.ids:
@@ -58,6 +62,9 @@ class Generation:
         self._end_ids = end_ids
         self._grid = grid
         self._supervisor = supervisor
+        self._capping = Capping(reasoning_cap, reader)
+        self._closer: Force | None = None
+        """The cap's closer, from when it is inserted."""
         self._tally = Tally(arrived_at)
         self._inserted: deque[Force | Ask] = deque()
         self._deltas: list[Delta] = []
@@ -75,6 +82,7 @@ class Generation:
             grid=self._grid,
             arrived_at=self._tally.arrived_at,
             choice=index,
+            reasoning_cap=self._capping.cap,
         )
 
     @property
@@ -108,6 +116,7 @@ class Generation:
             raise ValueError(f"{prefilled.done} of {len(self.prompt.ids)} prompt rows are read; read them all first")
         self.start(now)
         self._tally.read, self._tally.resumed = prefilled.done, prefilled.resumed
+        self._close_at_cap()
 
     def next(self) -> Work | Ended:
         """The work at hand; the same until its result is fed."""
@@ -125,7 +134,7 @@ class Generation:
             case Force() | Ask() as work:
                 return work
             case None:
-                return Round(left)
+                return Round(self._capping.room(left, self._tally.completion))
 
     def feed(self, result: Result, now: float) -> None:
         """Take the result of the work at hand, which came at `now`."""
@@ -140,15 +149,16 @@ class Generation:
                 if self._finish is None:
                     self._look("SP1")
             case Forced(ids):
-                work = self._inserted.popleft()
-                if isinstance(work, Force) and work.visible:
-                    self._take_tokens(ids, (), now)
+                self._take_forced(ids, now)
             case Answer():
                 self._inserted.popleft()
                 if self._supervisor is not None:
                     self._inserted.extend(self._supervisor.answered(result))
             case _:
                 assert_never(result)
+        if self._finish is None:
+            self._close_at_cap()
+            self._force_what_is_certain()
 
     def take_deltas(self) -> list[Delta]:
         """The deltas since the last call; the last one of all is the `Finish`."""
@@ -181,6 +191,14 @@ class Generation:
         self._tally.read = result.done
         self._tally.resumed = max(self._tally.resumed, result.resumed)
 
+    def _take_forced(self, ids: Sequence[int], now: float) -> None:
+        work = self._inserted.popleft()
+        if isinstance(work, Force) and work.visible:
+            self._take_tokens(ids, (), now)
+        elif work is self._closer:
+            self._commit(ids)  # the mask waits for the block's end, which only these ids show
+            self._hand_out(self._reader.close_reasoning())
+
     def _take_tokens(self, ids: Sequence[int], logprobs: Sequence[TokenLogprob], now: float) -> None:
         """Read tokens up to the first end among them; those behind it were never written (ENG-059)."""
         self._tally.mark_tokens(now)
@@ -191,18 +209,30 @@ class Generation:
                 return
             self._tally.completion += 1
             self._hand_out(self._reader.feed(token, logprobs[at] if logprobs else None))
-            if self._reader.stopped:
-                self._end("stop", now)
-                return
-            if self._tally.completion == self.limit:
-                self._end("length", now)
+            # An answer that ends by itself was not cut, also where its last token is the last that the limit allows.
+            if self._reader.stopped or self._tally.completion == self.limit:
+                self._commit(ids[: at + 1])
+                self._end("stop" if self._reader.stopped else "length", now)
                 return
         self._commit(ids)
 
     def _commit(self, ids: Sequence[int]) -> None:
-        """Only a mask that can be asked again needs to know."""
         if self.rules.mask is not None and ids:
             self.rules.mask.commit(ids)
+
+    def _force_what_is_certain(self) -> None:
+        """Tokens that the mask alone decides need no sampling; a request for log-probabilities wants their rows."""
+        mask = self.rules.mask
+        if mask is None or self.rules.logprobs is not None or not self._tally.completion:
+            return
+        if not self._inserted and not self._reader.in_reasoning and (ids := mask.forced()):
+            self._inserted.append(Force(tuple(ids), visible=True))
+
+    def _close_at_cap(self) -> None:
+        """The closer comes before anything else that is inserted; first of all, where the cap is 0."""
+        if cap := self._capping.take_due(self._tally.completion):
+            self._closer = Force(cap.closer, cap.visible)
+            self._inserted.appendleft(self._closer)
 
     def _take_end_token(self, now: float) -> None:
         """The end token counts and is not delivered, unless the supervisor has the generation go on."""
@@ -228,6 +258,8 @@ class Generation:
         self._hand_out(self._reader.end())
         if reason == "stop" and self._has_call:
             reason = "tool_calls"
-        usage = self._tally.usage(self.prompt, self._reader.reasoning_tokens)
+        # A block that never closed has everything, the end token too.
+        reasoning = self._tally.completion if self._reader.in_reasoning else self._reader.reasoning_tokens
+        usage = self._tally.usage(self.prompt, reasoning)
         self._finish = Finish(reason, usage, self._tally.timings(now), detail)
         self._deltas.append(self._finish)

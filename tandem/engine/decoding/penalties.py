@@ -96,7 +96,7 @@ def adjust(row: Tensor, rules: SamplingRules, history: History) -> Tensor:
         row[torch.tensor(list(repeats))] -= NGRAM_NATS
     if rules.logit_bias:
         row[torch.tensor(list(rules.logit_bias))] += torch.tensor(list(rules.logit_bias.values()), dtype=row.dtype)
-    if rules.mask is not None and (allowed := _allowed(rules.mask, row.shape[0])) is not None:
+    if rules.mask is not None and (allowed := _allowed(rules.mask, row)) is not None:
         row.masked_fill_(~allowed, -torch.inf)
     return row
 
@@ -113,10 +113,10 @@ def changes(rules: SamplingRules) -> bool:
     )
 
 
-def _allowed(mask: Mask, vocab: int) -> Tensor | None:
-    """The mask at the committed output as bools (vocab); ids past its end are not allowed."""
-    bits = mask.bits(())
+def _allowed(mask: Mask, row: Tensor) -> Tensor | None:
+    """The mask at the committed output as bools (vocab), told what `row` would choose; ids past its end are barred."""
+    bits = mask.bits((), int(torch.max(row, dim=0).indices.item()))
     if bits is None:
         return None
-    flags = np.unpackbits(np.frombuffer(bits, dtype=np.uint8), count=vocab, bitorder="little")
+    flags = np.unpackbits(np.frombuffer(bits, dtype=np.uint8), count=row.shape[0], bitorder="little")
     return torch.from_numpy(flags.view(np.bool_))

@@ -20,17 +20,32 @@ class Reader(Protocol):
 
     @property
     def stopped(self) -> bool:
-        """The text has ended by itself, at a stop string: what is fed from here on goes nowhere."""
+        """The text has ended by itself, at a stop string or behind the only call asked for: nothing more is read."""
 
     @property
     def reasoning_tokens(self) -> int:
         """Visible tokens of the thinking block so far, its closing tag included (API-158)."""
+
+    @property
+    def may_reason(self) -> bool:
+        """A thinking block is open, or none has been yet and one may still open (API-258)."""
+
+    @property
+    def in_reasoning(self) -> bool:
+        """A thinking block is open."""
+
+    @property
+    def in_call(self) -> bool:
+        """A call block is open, in the reasoning or in the answer (ENG-186)."""
 
     def feed(self, token: int, logprob: TokenLogprob | None = None) -> list[Delta]:
         """The deltas that `token` completes."""
 
     def end(self) -> list[Delta]:
         """What was held back, now that no more comes."""
+
+    def close_reasoning(self) -> list[Delta]:
+        """An open block was closed by ids that are not fed (a hidden closer): the answer comes next."""
 
 
 class Supervisor(Protocol):

@@ -52,10 +52,14 @@ class TorchSequence:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Logits of one verified pair: the row of the newest token, (vocab) in fp32, and that token's position."""
+    """Logits of one verified pair: the row of the newest token, (vocab) in fp32, and that token's position.
+
+    `verify_ms` is what the pass took, nothing where the row was kept from an earlier one.
+    """
 
     logits: Tensor
     position: int
+    verify_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

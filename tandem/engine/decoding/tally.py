@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.reading.deltas import Timings, Usage
-from tandem.engine.verbs import Accepted
+from tandem.engine.verbs import NOTHING_SPENT, Accepted, Spent
 
 __all__ = ["Tally"]
 
@@ -26,11 +26,13 @@ class Tally:
     rounds: int = 0
     drafted: int = 0
     draft_accepted: int = 0
+    spent: Spent = NOTHING_SPENT
 
     def count_round(self, accepted: Accepted) -> None:
         self.rounds += 1
         self.drafted += accepted.drafted
         self.draft_accepted += accepted.draft_accepted
+        self.spent += accepted.spent
 
     def mark_tokens(self, now: float) -> None:
         """Visible tokens have come."""
@@ -62,6 +64,7 @@ class Tally:
             blocks=self.rounds,
             drafted=self.drafted,
             draft_accepted=self.draft_accepted,
+            spent=self.spent,
             cache_source="prefix" if self.resumed else "none",
         )
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 
 import torch
 from torch import Tensor
@@ -18,7 +19,7 @@ from tandem.engine.errors import EngineError, NumericalError
 from tandem.engine.models.model import Model
 from tandem.engine.text.model import TextModel
 from tandem.engine.text.prompt import Prompt
-from tandem.engine.verbs import EMPTY_TREE, Accepted, ModelCard, Prefilled, SamplingRules, Tree
+from tandem.engine.verbs import EMPTY_TREE, NOTHING_SPENT, Accepted, ModelCard, Prefilled, SamplingRules, Spent, Tree
 
 __all__ = ["TorchEngine"]
 
@@ -67,6 +68,7 @@ class TorchEngine:
         self._open: TorchSequence | None = None
         self._resident = ResidentPrefix(card.anchor_grid, enabled=resident, end_anchor=end_anchor)
         self._counters = _Counters()
+        self._spent = NOTHING_SPENT
 
     @property
     def card(self) -> ModelCard:
@@ -126,13 +128,16 @@ class TorchEngine:
         """As the Protocol says. `rules.mask` is read and not committed to: the generation tells it what was written."""
         if len(seq.history) >= self._card.max_len:
             raise EngineError(f"the window of {self._card.max_len} tokens is full")
+        started = time.perf_counter()
         with self._fault(seq, "accept"):
             token, logprob = sample(rows.logits, rules, seq.history, self._noise, position=rows.position)
         seq.history.extend((token,))
         seq.row = None
+        spent = Spent(verify=rows.verify_ms, commit=1e3 * (time.perf_counter() - started))
         self._counters.rounds += 1
         self._counters.committed_tokens += 1
-        return Accepted((token,), () if logprob is None else (logprob,))
+        self._spent += spent
+        return Accepted((token,), () if logprob is None else (logprob,), spent=spent)
 
     def force(self, seq: TorchSequence, ids: Sequence[int]) -> None:
         if not ids:
@@ -205,19 +210,28 @@ class TorchEngine:
         counted = {field.name: getattr(self._counters, field.name) for field in fields(_Counters)}
         rows = self._open.length if self._open is not None else self._resident.rows
         held = {**self._resident.state(), "resident_bytes": self._resident.rows * self._cache.bytes_per_token}
-        return counted | held | {"kv_bytes": self._cache.nbytes, "kv_rows": self._cache.max_len, "kv_rows_used": rows}
+        spent = {f"{name}_ms_by_none": round(ms) for name, ms in asdict(self._spent).items()}
+        return (
+            counted
+            | spent
+            | held
+            | {"kv_bytes": self._cache.nbytes, "kv_rows": self._cache.max_len, "kv_rows_used": rows}
+        )
 
     def _verify(self, seq: TorchSequence, tree: Tree) -> Rows:
         self._check_read(seq)
         if tree.tokens:
             raise EngineError("this engine verifies no drafts")
+        verify_ms = 0.0
         if seq.row is None:
+            started = time.perf_counter()
             with self._fault(seq, "verify"):
                 hidden, length = self._read_on(seq.unread, seq.length)
                 row = self._row(hidden)
             seq.length, seq.row = length, row
+            verify_ms = 1e3 * (time.perf_counter() - started)
         assert seq.row is not None
-        return Rows(seq.row, seq.length - 1)
+        return Rows(seq.row, seq.length - 1, verify_ms)
 
     def _next_cut(self, start: int) -> int:
         grid = self._card.anchor_grid

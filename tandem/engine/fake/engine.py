@@ -5,7 +5,8 @@ round drafts the script itself, so that it commits `block` tokens; a bias, a pen
 away ends the block there, as it would on a real engine. Whatever token is taken, the script moves one on.
 
 A forced turn start (`<|im_start|>` among the ids, as in a hidden user turn) begins the next generation inside the
-request, which says the next of `then`; any other forced ids leave the script where it is.
+request, which says the next of `then`. A forced `</think>` moves the script on to just behind its own next one, if one
+is still ahead, so that the answer follows. Any other forced ids leave the script where it is.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from typing import Final, NamedTuple
 
 from tandem.engine.errors import BadInput, EngineError
 from tandem.engine.fake.row import pick
-from tandem.engine.fake.script import FIXED_SENTENCE, Script
+from tandem.engine.fake.script import FIXED_SENTENCE, Piece, Script
 from tandem.engine.fake.text import FakePrompt, FakeText
-from tandem.engine.fake.vocabulary import IM_END, IM_START
+from tandem.engine.fake.vocabulary import IM_END, IM_START, THINK_END
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.verbs import EMPTY_TREE, Accepted, ModelCard, Prefilled, SamplingRules, TokenLogprob, Tree
 
@@ -28,6 +29,8 @@ __all__ = ["Call", "FakeEngine", "FakeRows", "FakeSeq"]
 CALLS_KEPT: Final = 10_000
 MAX_LEN: Final = 262_144
 GRID: Final = 1024
+
+_CLOSER: Final = b"</think>"
 
 
 class Call(NamedTuple):
@@ -60,10 +63,15 @@ class FakeSeq:
         self.say += 1
         self.at = 0
 
+    @property
+    def current(self) -> tuple[int, ...]:
+        """What the present generation says."""
+        return self.says[self.say] if self.say < len(self.says) else self.fixed
+
     def scripted(self, ahead: int) -> int:
         """The token that the script has `ahead` places after the next one."""
         at = self.at + ahead
-        say = self.says[self.say] if self.say < len(self.says) else self.fixed
+        say = self.current
         if at < len(say):
             return say[at]
         if self.script.loop and say:
@@ -89,9 +97,14 @@ class _Snapshot:
 
 
 class FakeEngine:
-    """Any number of sequences at once. Same script and rules, same output. `max_len` and `grid` None: its own."""
+    """Any number of sequences at once. Same script and rules, same output. `max_len` and `grid` None: its own.
 
-    def __init__(self, *, max_len: int | None = None, grid: int | None = None, name: str = "fake") -> None:
+    With `images` its prompts may hold them; it sees their number of rows.
+    """
+
+    def __init__(
+        self, *, max_len: int | None = None, grid: int | None = None, name: str = "fake", images: bool = False
+    ) -> None:
         self._text = FakeText()
         self._card = ModelCard(
             name=name,
@@ -99,6 +112,7 @@ class FakeEngine:
             max_len=max_len or MAX_LEN,
             vocab_size=self._text.vocab_size,
             anchor_grid=grid or GRID,
+            images=images,
             weights={"format": "none", "bytes": 0, "drafter": "script"},
         )
         self.calls: deque[Call] = deque(maxlen=CALLS_KEPT)
@@ -131,7 +145,7 @@ class FakeEngine:
         if len(prompt.ids) >= self._card.max_len:
             raise EngineError(f"{len(prompt.ids)} prompt tokens leave no room in a window of {self._card.max_len}")
         script = self._script(prompt)
-        says = tuple(tuple(token for piece in say for token in self._text.vocabulary.ids(piece)) for say in script.says)
+        says = tuple(self._tokens(say) for say in script.says)
         seq = FakeSeq(self._opened, prompt, script, says, self._fixed)
         self._record("open", seq, tokens=len(prompt.ids))
         self._opened += 1
@@ -196,6 +210,8 @@ class FakeEngine:
         self._spend(len(ids) * seq.script.prefill_ms_per_token)
         if IM_START in ids:
             seq.next_say()
+        elif THINK_END in ids:
+            seq.at += self._to_closer(seq)
 
     def ask(self, seq: FakeSeq, ids: Sequence[int], options: Sequence[int]) -> tuple[float, ...]:
         """The fake has no opinion: every option is as likely as the others."""
@@ -244,6 +260,22 @@ class FakeEngine:
                 logprobs.append(logprob)
             node = None if token in self._text.end_ids else children.get((node, token))
         return ids, logprobs
+
+    def _tokens(self, say: Sequence[Piece]) -> tuple[int, ...]:
+        ids = self._text.vocabulary.ids
+        return tuple(token for piece in say for token in ((piece,) if isinstance(piece, int) else ids(piece)))
+
+    def _to_closer(self, seq: FakeSeq) -> int:
+        """Tokens from here through the script's next `</think>`, one written in several tokens too; 0 without one."""
+        say = seq.current
+        start = seq.at % len(say) if seq.script.loop and say else seq.at
+        ahead = say[start:] + (say[:start] if seq.script.loop else ())
+        seen = b""
+        for count, token in enumerate(ahead, start=1):
+            seen = seen[1 - len(_CLOSER) :] + self._text.piece(token)
+            if _CLOSER in seen:
+                return count
+        return 0
 
     def _script(self, prompt: Prompt) -> Script:
         """The script that came with the prompt; a prompt that the fake's text model did not make is read for one."""

@@ -7,6 +7,7 @@ from 0 is listed, the rest is a number of equal ids. Only a draw that can hit th
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Final
 
 from tandem.engine.errors import NumericalError
 from tandem.engine.fake.vocabulary import END_OF_TEXT, IM_END, VOCAB_SIZE
-from tandem.engine.verbs import SamplingRules, TokenLogprob
+from tandem.engine.verbs import Mask, SamplingRules, TokenLogprob
 
 __all__ = ["pick"]
 
@@ -26,6 +27,8 @@ GREEDY_BELOW: Final = 1e-5
 NGRAM_NATS: Final = 4.0
 IGNORED_MASS: Final = 1e-6
 GIVE_WAY: Final[tuple[int, ...]] = (*b'}]"0',)
+_ANY_BIT: Final = re.compile(rb"[^\0]")
+"""A byte with a bit set; most have none."""
 
 _Listed = dict[int, float]
 
@@ -110,24 +113,38 @@ class _Row:
 def _row(
     scripted: int, rules: SamplingRules, prompt: Sequence[int], output: Sequence[int], path: Sequence[int]
 ) -> _Row:
-    allowed = _allowed(rules, path)
+    row = _Row(_listed(scripted, rules, prompt, output, path), None)
+    if rules.mask is None or (allowed := _allowed(rules.mask, row, path)) is None:
+        return row
     if allowed == 0:
         raise NumericalError(len(prompt) + len(output) + len(path) - 1)
-    if allowed is not None and not allowed >> scripted & 1:
-        scripted = _give_way(allowed)
+    if not allowed >> scripted & 1:
+        row = _Row(_listed(_give_way(allowed), rules, prompt, output, path), None)
+    return _Row({token: logit for token, logit in row.listed.items() if allowed >> token & 1}, allowed)
+
+
+def _listed(
+    scripted: int, rules: SamplingRules, prompt: Sequence[int], output: Sequence[int], path: Sequence[int]
+) -> _Listed:
+    """What differs from 0 before the mask."""
     listed: _Listed = {IM_END: END_LOGIT, scripted: SCRIPTED_LOGIT}
     if _changes_row(rules):
         _penalise(listed, rules, prompt, [*output, *path])
     for token, bias in rules.logit_bias.items():
         listed[token] = listed.get(token, 0.0) + bias
-    if allowed is not None:
-        listed = {token: logit for token, logit in listed.items() if allowed >> token & 1}
-    return _Row(listed, allowed)
+    return listed
 
 
-def _allowed(rules: SamplingRules, path: Sequence[int]) -> int | None:
-    bits = None if rules.mask is None else rules.mask.bits(path)
-    return None if bits is None else int.from_bytes(bits, "little") & ((1 << VOCAB_SIZE) - 1)
+def _allowed(mask: Mask, row: _Row, path: Sequence[int]) -> int | None:
+    """The mask as a bit set. Its bits do not know words that got an id at run time, so those listed are asked for."""
+    bits = mask.bits(path, row.best())
+    if bits is None:
+        return None
+    allowed = int.from_bytes(bits, "little") & ((1 << VOCAB_SIZE) - 1)
+    for token in row.listed:
+        if not allowed >> token & 1 and mask.allows(path, token):
+            allowed |= 1 << token
+    return allowed
 
 
 def _give_way(allowed: int) -> int:
@@ -205,8 +222,9 @@ def _set_bits(allowed: int | None) -> Iterator[int]:
     if allowed is None:
         yield from range(VOCAB_SIZE)
         return
-    for at, byte in enumerate(allowed.to_bytes((VOCAB_SIZE + 7) // 8, "little")):
+    for match in _ANY_BIT.finditer(allowed.to_bytes((VOCAB_SIZE + 7) // 8, "little")):
+        byte = match[0][0]
         while byte:
             low = byte & -byte
-            yield 8 * at + low.bit_length() - 1
+            yield 8 * match.start() + low.bit_length() - 1
             byte ^= low

@@ -15,6 +15,9 @@
 | `fail_at`              | index of the output token at which the engine raises; those before it stand                |
 
 With `loop`, and with `eos` false, the end token never comes of the script itself.
+
+`<think>`, `</think>`, `<tool_call>` and `</tool_call>` in a string, or as one whole item of a list, are the single
+special tokens that a model writes there; part of an item, they are text like any other.
 """
 
 from __future__ import annotations
@@ -28,29 +31,21 @@ from typing import Annotated, Any, Final, NoReturn, TypeAlias
 import msgspec
 
 from tandem.engine.errors import BadInput
-from tandem.engine.fake.vocabulary import cut
+from tandem.engine.fake.vocabulary import SCRIPT_MARKERS, cut
+from tandem.engine.text.side import side_shape
 
-__all__ = ["FIXED_SENTENCE", "SIDE_ANSWER", "Script", "find_script", "parse_script"]
+__all__ = ["FIXED_SENTENCE", "SIDE_ANSWER", "Piece", "Script", "find_script", "parse_script"]
 
 FIXED_SENTENCE: Final = "This is the fake engine, and it says the same sentence to everybody."
 SIDE_ANSWER: Final = "Title"
 
-# The openings of SES-009: of the first message, a system one; of the only message, a user one.
-_SIDE_SYSTEM = (
-    "You are a title generator. You output ONLY a thread title. Nothing else.",
-    "Summarize what was done in this conversation. Write like a pull request description.",
-    "You name chat sessions. Given the user's opening message, write a title that lets them find this conversation "
-    "again in a list.",
-)
-_SIDE_USER = (
-    "### Task: Generate a concise title",
-    "### Task: Generate 1-3 broad tags",
-    "### Task: Predict 3-5 useful messages",
-    "### Task: Suggest 3-5 relevant follow-up",
-)
-_SIDE_HEAD = 1_000
-
 _MARK = re.compile(r"@fake\s*(?=\{)")
+_MARKERS = re.compile("(" + "|".join(SCRIPT_MARKERS) + ")")
+_OPENER, _CLOSER = b"<think>", b"</think>"
+_SPELLED = {token: name.encode() for name, token in SCRIPT_MARKERS.items()}
+
+Piece: TypeAlias = bytes | int
+"""What one token is to say: its bytes, or the id of a special token."""
 
 _Ms: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=3_600_000)]
 
@@ -81,7 +76,7 @@ class _Top(_Turn, frozen=True, forbid_unknown_fields=True):
 class Script:
     """One turn's script. `says` are the pieces of each generation, one a token."""
 
-    says: tuple[tuple[bytes, ...], ...]
+    says: tuple[tuple[Piece, ...], ...]
     loop: bool = False
     eos: bool = True
     token_ms: float = 0.0
@@ -93,10 +88,17 @@ class Script:
     def of_text(cls, text: str) -> Script:
         return cls(says=(tuple(cut(text)),))
 
+    @property
+    def closes_thinking(self) -> bool:
+        """It begins inside the thinking block: `say` closes one that it does not open."""
+        text = b"".join(_SPELLED[piece] if isinstance(piece, int) else piece for piece in self.says[0])
+        closer, opener = text.find(_CLOSER), text.find(_OPENER)
+        return closer >= 0 and not 0 <= opener < closer
+
 
 def find_script(messages: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> Script:
     """The script in force for a chat as the client sent it. Raises `BadInput` with the path of the message."""
-    if _is_side_request(messages, tools):
+    if side_shape(messages, has_tools=bool(tools)) is not None:
         return Script.of_text(SIDE_ANSWER)
     newest = max((at for at, message in enumerate(messages) if message["role"] == "user"), default=None)
     if newest is None:
@@ -143,14 +145,21 @@ def _script(spec: _Turn, path: str) -> Script:
     )
 
 
-def _pieces(say: _Say, path: str) -> tuple[bytes, ...]:
+def _pieces(say: _Say, path: str) -> tuple[Piece, ...]:
     if isinstance(say, str):
-        return tuple(cut(say))
+        return tuple(piece for part in _MARKERS.split(say) for piece in _cut_part(part))
     return tuple(_piece(item, f"{path}[{at}]") for at, item in enumerate(say))
 
 
-def _piece(item: str | _Bytes, path: str) -> bytes:
+def _cut_part(part: str) -> Sequence[Piece]:
+    marker = SCRIPT_MARKERS.get(part)
+    return cut(part) if marker is None else (marker,)
+
+
+def _piece(item: str | _Bytes, path: str) -> Piece:
     if isinstance(item, str):
+        if item in SCRIPT_MARKERS:
+            return SCRIPT_MARKERS[item]
         piece = b"".join(cut(item))
     else:
         try:
@@ -166,15 +175,9 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _is_side_request(messages: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> bool:
-    if tools or not messages:
-        return False
-    head = " ".join(_content(messages[0])[:_SIDE_HEAD].split())
-    if messages[0]["role"] in ("system", "developer"):
-        return head.startswith(_SIDE_SYSTEM)
-    return len(messages) == 1 and messages[0]["role"] == "user" and head.startswith(_SIDE_USER)
-
-
 def _content(message: Mapping[str, Any]) -> str:
+    """The message's text, without its images."""
     content = message.get("content")
+    if isinstance(content, list):
+        return "".join([part["text"] for part in content if part["type"] == "text"])
     return content if isinstance(content, str) else ""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from tandem.engine.fake.script import Script, find_script, parse_script
-from tandem.engine.fake.template import segments
-from tandem.engine.fake.vocabulary import END_OF_TEXT, IM_END, VOCAB_SIZE, Vocabulary
+from tandem.engine.fake.template import segments, thinking_of
+from tandem.engine.fake.vocabulary import END_OF_TEXT, IM_END, SPECIALS, VOCAB_SIZE, Vocabulary
 from tandem.engine.text.model import Conversation
 from tandem.engine.text.prompt import Prompt, Span
 
@@ -18,7 +19,7 @@ __all__ = ["FakePrompt", "FakeText"]
 class FakePrompt(Prompt):
     """A rendered prompt and the script that was in the conversation; `dataclasses.replace` keeps it."""
 
-    script: Script
+    script: Script = field(kw_only=True)
 
 
 class FakeText:
@@ -26,6 +27,8 @@ class FakeText:
 
     vocab_size = VOCAB_SIZE
     end_ids = frozenset({IM_END, END_OF_TEXT})
+    is_open_vocabulary = True
+    markers: Mapping[str, int] = MappingProxyType(SPECIALS)
 
     def __init__(self) -> None:
         self.vocabulary = Vocabulary()
@@ -36,6 +39,9 @@ class FakeText:
     def encode(self, text: str) -> list[int]:
         return self.vocabulary.encode(text)
 
+    def encode_own(self, text: str) -> list[int]:
+        return self.vocabulary.encode_own(text)
+
     def piece(self, token: int) -> bytes:
         return self.vocabulary.piece(token)
 
@@ -44,16 +50,17 @@ class FakeText:
 
     def render(self, conversation: Conversation) -> FakePrompt:
         script = find_script(conversation.messages, conversation.tools)
+        thinking = thinking_of(conversation, begins_inside=script.closes_thinking)
         ids: list[int] = []
         insertion = 0
-        for segment in segments(conversation):
+        for segment in segments(conversation, thinking):
             if isinstance(segment, str):
                 ids += self.vocabulary.encode(segment)
                 continue
             if segment == IM_END:
                 insertion = len(ids)
             ids.append(segment)
-        return FakePrompt(tuple(ids), (Span("client", 0, len(ids)),), insertion, script)
+        return FakePrompt(tuple(ids), (Span("client", 0, len(ids)),), insertion, thinking, script=script)
 
     def read(self, prompt: str | Sequence[int]) -> FakePrompt:
         """As the Protocol says. The script is searched in the prompt itself, ids read back as text."""
@@ -62,4 +69,4 @@ class FakeText:
         else:
             text, ids = b"".join(map(self.vocabulary.piece, prompt)).decode("utf-8", "replace"), tuple(prompt)
         spans = (Span("client", 0, len(ids)),) if ids else ()
-        return FakePrompt(ids, spans, len(ids), parse_script(text, "prompt"))
+        return FakePrompt(ids, spans, len(ids), script=parse_script(text, "prompt"))

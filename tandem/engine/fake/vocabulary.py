@@ -13,8 +13,10 @@ from typing import Final
 
 __all__ = [
     "END_OF_TEXT",
+    "IMAGE_PAD",
     "IM_END",
     "IM_START",
+    "SCRIPT_MARKERS",
     "SPECIALS",
     "THINK",
     "THINK_END",
@@ -31,6 +33,7 @@ VOCAB_SIZE: Final = 151_936
 END_OF_TEXT: Final = 151_643
 IM_START: Final = 151_644
 IM_END: Final = 151_645
+IMAGE_PAD: Final = 151_655
 TOOL_CALL: Final = 151_657
 TOOL_CALL_END: Final = 151_658
 TOOL_RESPONSE: Final = 151_665
@@ -42,6 +45,7 @@ SPECIALS: Final = {
     "<|endoftext|>": END_OF_TEXT,
     "<|im_start|>": IM_START,
     "<|im_end|>": IM_END,
+    "<|image_pad|>": IMAGE_PAD,
     "<tool_call>": TOOL_CALL,
     "</tool_call>": TOOL_CALL_END,
     "<tool_response>": TOOL_RESPONSE,
@@ -49,9 +53,12 @@ SPECIALS: Final = {
     "<think>": THINK,
     "</think>": THINK_END,
 }
-"""Only the template writes these; the same characters in a client's or a script's text are ordinary pieces."""
+"""Only the template and the model write these; the same characters in a client's text are ordinary pieces."""
 
-_DELIVERED = frozenset({TOOL_CALL, TOOL_CALL_END, THINK, THINK_END})
+SCRIPT_MARKERS: Final = {name: SPECIALS[name] for name in ("<think>", "</think>", "<tool_call>", "</tool_call>")}
+"""Those that a script can have the fake say."""
+
+_DELIVERED = frozenset(SCRIPT_MARKERS.values())
 """Reasoning and call markers, which the reader wants to see (ENG-092)."""
 
 _NAMES = {token: name for name, token in SPECIALS.items()}
@@ -60,6 +67,7 @@ _WORDS_END = 151_600
 _PROBES = 64
 # A word takes the space before it along. Sixteen letters at most, so that no client can store long pieces here.
 _PIECE = re.compile(r" ?[^\W\d_]{1,16}|.", re.DOTALL)
+_SPECIAL = re.compile("(" + "|".join(map(re.escape, SPECIALS)) + ")")
 
 
 def cut(text: str) -> list[bytes]:
@@ -106,6 +114,13 @@ class Vocabulary:
                 ids += self.ids(piece)
             else:
                 ids.append(token)
+        return ids
+
+    def encode_own(self, text: str) -> list[int]:
+        """As `encode`, a special token where one is spelled."""
+        ids: list[int] = []
+        for part in _SPECIAL.split(text):
+            ids += [SPECIALS[part]] if part in SPECIALS else self.encode(part)
         return ids
 
     def piece(self, token: int) -> bytes:

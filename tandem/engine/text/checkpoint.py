@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from tandem.engine.errors import BadInput
 from tandem.engine.text.conversation import arrange
 from tandem.engine.text.model import Conversation
 from tandem.engine.text.plain import Guard
-from tandem.engine.text.prompt import Prompt
+from tandem.engine.text.prompt import Prompt, Thinking
+from tandem.engine.text.reading.splitter import CLOSER, OPENER
 from tandem.engine.text.support import probe
 from tandem.engine.text.template import CHATML, ROLE_LINES, ChatTemplate, TemplateFailed
 from tandem.engine.text.tokenizer import BpeTokenizer
 
 __all__ = ["CheckpointText", "turn_ends"]
+
+_LONGEST_OPENING = 1_000
+"""Characters within which a generation prompt must fit to be looked at."""
 
 _TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn>", "<|end_of_turn|>")
 
@@ -32,6 +38,8 @@ class CheckpointText:
     `support` says what the template carries; the caller says once at the start what is missing (ENG-013).
     """
 
+    is_open_vocabulary = False
+
     def __init__(
         self,
         tokenizer: BpeTokenizer,
@@ -47,6 +55,11 @@ class CheckpointText:
         self._tokenizer = tokenizer
         self._template = ChatTemplate(template, bos_token=bos_token, eos_token=eos_token)
         self._guard = Guard(marker.text for marker in tokenizer.markers)
+        self._markers = MappingProxyType({marker.text: marker.id for marker in tokenizer.markers})
+        # What follows the last whole marker is the template's own: a client's text holds none.
+        others = (re.escape(text) for text in self._markers if len(text) > 1 and text not in (OPENER, CLOSER))
+        self._last_marker = re.compile(f".*(?:{'|'.join(others) or '(?!)'})", re.DOTALL)
+        self._knows_thinking = OPENER in self._markers or OPENER in template
         self.support = probe(self._template)
         eos = tokenizer.id_of(eos_token)
         own = frozenset() if eos is None else frozenset((eos,))
@@ -67,6 +80,11 @@ class CheckpointText:
         """Ids that end a generation (ENG-092)."""
         return self._end_ids
 
+    @property
+    def markers(self) -> Mapping[str, int]:
+        """Ids of the tokens that only a template or the model writes, by their text."""
+        return self._markers
+
     def is_token(self, token: int) -> bool:
         """Whether the id is in the vocabulary."""
         return self._tokenizer.is_token(token)
@@ -74,6 +92,10 @@ class CheckpointText:
     def encode(self, text: str) -> list[int]:
         """Ids of `text` as plain text (ENG-178)."""
         return self._tokenizer.encode(text)
+
+    def encode_own(self, text: str) -> list[int]:
+        """Ids of the server's own text; a marker spelled in it becomes its token."""
+        return self._tokenizer.encode_marked(text)
 
     def piece(self, token: int) -> bytes:
         """The bytes a token stands for; empty for end ids and special tokens."""
@@ -89,7 +111,15 @@ class CheckpointText:
 
     def render(self, conversation: Conversation) -> Prompt:
         """The prompt of a new assistant turn. `BadInput` names the field the template cannot take (API-025)."""
-        return Prompt.of_client(self._encode(conversation))
+        for index, message in enumerate(conversation.messages):
+            if isinstance(message.get("content"), list):
+                raise BadInput(f"messages[{index}].content", "this model takes no images")
+        text, sentinel = self._text(conversation)
+        try:
+            ids = self._tokenizer.encode_marked(text, sentinel)
+        except BadInput as error:
+            raise BadInput("messages", str(error)) from None
+        return Prompt.of_client(ids, self._thinking(text))
 
     def read(self, prompt: str | Sequence[int]) -> Prompt:
         """The prompt of a text completion. `BadInput` for an id outside the vocabulary (API-046)."""
@@ -103,7 +133,8 @@ class CheckpointText:
                 raise BadInput("prompt", f"token id {token} is not in the model's vocabulary")
         return Prompt.of_client(prompt)
 
-    def _encode(self, conversation: Conversation) -> list[int]:
+    def _text(self, conversation: Conversation) -> tuple[str, str]:
+        """The rendered text, and the sentinel that breaks up every marker in it which a client has spelled."""
         try:
             messages = arrange(conversation.messages, self.support)
             given: list[Any] = [messages, list(conversation.tools), dict(conversation.template_kwargs)]
@@ -112,11 +143,25 @@ class CheckpointText:
         except (RecursionError, ValueError) as error:
             raise BadInput("messages", f"the conversation cannot be rendered: {type(error).__name__}") from None
         turns, tools, kwargs = given
-        text = self._render(turns, tools, kwargs, conversation.today)
         try:
-            return self._tokenizer.encode_marked(text, sentinel)
-        except BadInput as error:
-            raise BadInput("messages", str(error)) from None
+            completed = {**conversation.template_defaults, **kwargs}
+            return self._render(turns, tools, completed, conversation.today), sentinel
+        except BadInput:
+            if not conversation.template_defaults:
+                raise
+        return self._render(turns, tools, kwargs, conversation.today), sentinel
+
+    def _thinking(self, rendered: str) -> Thinking:
+        """How the generation prompt leaves the block. It is what follows the last marker, its own tags apart."""
+        if not self._knows_thinking:
+            return "off"
+        tail = rendered[-_LONGEST_OPENING:]
+        if head := self._last_marker.match(tail):
+            tail = tail[head.end() :]
+        opened, closed = tail.rfind(OPENER), tail.rfind(CLOSER)
+        if opened > closed:
+            return "open"
+        return "off" if closed >= 0 and not tail[closed + len(CLOSER) :].strip() else "free"
 
     def _render(
         self, messages: list[Any], tools: list[Any], kwargs: dict[str, Any], today: datetime.date | None

@@ -35,15 +35,27 @@ def arrange(messages: Sequence[Mapping[str, Any]], support: TemplateSupport) -> 
             case "assistant":
                 arranged.append(_assistant(message, support))
             case "tool" if not support.supports_tool_role:
-                text = f"<tool_response>\n{_content(message)}\n</tool_response>"
-                arranged.append({"role": "user", "content": text})
+                content = _framed("<tool_response>\n", _content(message), "\n</tool_response>")
+                arranged.append({"role": "user", "content": content})
             case role:
                 arranged.append({"role": role, "content": _content(message)} | _carried(message))
     return arranged
 
 
-def _content(message: Mapping[str, Any]) -> str:
+def _content(message: Mapping[str, Any]) -> Any:
+    """Text, or the parts of a message with images; a system message is always text."""
     return message.get("content") or ""
+
+
+def _framed(before: str, content: Any, after: str) -> Any:
+    """The content with text around it."""
+    if isinstance(content, str):
+        return f"{before}{content}{after}"
+    return [*_text_part(before), *content, *_text_part(after)]
+
+
+def _text_part(text: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text}] if text else []
 
 
 def _carried(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,7 +71,8 @@ def _assistant(message: Mapping[str, Any], support: TemplateSupport) -> dict[str
     if calls and support.supports_calls:
         turn["tool_calls"] = [_call(call, support) for call in calls]
     elif calls:
-        turn["content"] = "\n".join(filter(None, (turn["content"], *_calls_as_text(calls))))
+        text = "\n".join(_calls_as_text(calls))
+        turn["content"] = _framed("", turn["content"], f"\n{text}" if turn["content"] else text)
     return turn
 
 

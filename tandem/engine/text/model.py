@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tandem.engine.text.images import NO_IMAGES, LoadedImages
 from tandem.engine.text.prompt import Prompt
 
 __all__ = ["Conversation", "TextModel"]
@@ -18,13 +19,18 @@ class Conversation:
 
     A message is a dict with `role` (`system`, `user`, `assistant`, `tool`), `content` (str) and, where the client sent
     them, `reasoning_content` (str), `tool_calls` (OpenAI form, `arguments` a JSON string), `tool_call_id`, `name`.
-    `today` is the date that `strftime_now` gives in the template (ENG-180).
+    The content of a message with images, which is no system one, is a list of `{"type": "text", "text": …}` and
+    `{"type": "image", "index": i}`. `today` is the date that `strftime_now` gives in the template (ENG-180).
     """
 
     messages: Sequence[Mapping[str, Any]]
     tools: Sequence[Mapping[str, Any]] = ()
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    template_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments, of the server's own; left out where the template refuses them."""
     today: datetime.date | None = None
+    images: LoadedImages = NO_IMAGES
+    """The images that the messages still name."""
 
 
 class TextModel(Protocol):
@@ -37,11 +43,22 @@ class TextModel(Protocol):
     def end_ids(self) -> frozenset[int]:
         """Ids that end a generation and are never delivered as text (ENG-092)."""
 
+    @property
+    def markers(self) -> Mapping[str, int]:
+        """Ids of the tokens that only a template or the model writes, by their text: `<think>`, `<tool_call>` …"""
+
+    @property
+    def is_open_vocabulary(self) -> bool:
+        """Ids 0 to 255 are the bytes, and any other but a marker may get its text while the server runs."""
+
     def is_token(self, token: int) -> bool:
         """Whether the id is in the vocabulary."""
 
     def encode(self, text: str) -> list[int]:
         """Ids of `text` as plain text: no special token ever comes of it (ENG-178)."""
+
+    def encode_own(self, text: str) -> list[int]:
+        """Ids of the server's own text: unlike in `encode`, a marker spelled in it becomes its token."""
 
     def piece(self, token: int) -> bytes:
         """The bytes a token stands for; empty for a special token that is not delivered (ENG-092)."""

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Prompt", "Span", "SpanKind"]
+__all__ = ["Prompt", "Span", "SpanKind", "Thinking"]
 
 SpanKind = Literal["client", "note", "closed_think", "replayed", "question"]
+
+Thinking = Literal["open", "free", "off"]
+"""How a prompt leaves the thinking block: open at its end, not begun so that the model may open one, or ruled out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class Prompt:
     ids: tuple[int, ...]
     spans: tuple[Span, ...]
     insertion: int
+    thinking: Thinking = "free"
 
     def __post_init__(self) -> None:
         at = 0
@@ -41,10 +45,10 @@ class Prompt:
             raise ValueError(f"spans cover {at} of {len(self.ids)} tokens")
 
     @classmethod
-    def of_client(cls, ids: Sequence[int]) -> Prompt:
+    def of_client(cls, ids: Sequence[int], thinking: Thinking = "free") -> Prompt:
         """A prompt that the client alone has written."""
         spans = (Span("client", 0, len(ids)),) if ids else ()
-        return cls(tuple(ids), spans, len(ids))
+        return cls(tuple(ids), spans, len(ids), thinking)
 
     @property
     def client_tokens(self) -> int:

@@ -91,7 +91,7 @@ class BpeTokenizer:
             return self._plain.encode_batch_fast([text], add_special_tokens=False)[0].ids
         return self._plain.encode(text, add_special_tokens=False).ids
 
-    def encode_marked(self, text: str, sentinel: str) -> list[int]:
+    def encode_marked(self, text: str, sentinel: str = "") -> list[int]:
         """Ids of a rendered prompt: markers become their token; `sentinel` is taken out of the text between them."""
         ids: list[int] = []
         parts = self._split.split(text) if self._split else [text]

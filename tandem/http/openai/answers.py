@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, assert_never
 
 from tandem.engine.text.reading.deltas import (
+    Blank,
     CallArguments,
     CallEnd,
     CallStart,
@@ -14,10 +15,13 @@ from tandem.engine.text.reading.deltas import (
     Finish,
     Line,
     Reasoning,
+    ReasoningEnd,
+    ReasoningStart,
 )
 from tandem.engine.verbs import TokenLogprob
 from tandem.http.openai.counts import add_up, timings_json, usage_json
 from tandem.http.openai.errors import internal
+from tandem.http.openai.formats import ReasoningFormat, Thought, in_content
 from tandem.http.openai.jsontext import dump
 from tandem.http.openai.logprobs import TokenNames, chat_logprobs, legacy_logprobs
 
@@ -30,18 +34,16 @@ class Answer:
     def __init__(self, index: int = 0) -> None:
         self.index = index
         self.finish: Finish | None = None
-        self.contents: list[Content] = []
-        self.reasoning: list[str] = []
+        self.texts: list[Thought | Content] = []
+        """Reasoning and answer, as they came."""
         self.calls: dict[int, tuple[CallStart, list[str]]] = {}
 
     def feed(self, deltas: Iterable[Delta]) -> None:
         """Take the next deltas, in order."""
         for delta in deltas:
             match delta:
-                case Content():
-                    self.contents.append(delta)
-                case Reasoning(text):
-                    self.reasoning.append(text)
+                case Content() | Reasoning() | ReasoningStart() | ReasoningEnd() | Blank():
+                    self.texts.append(delta)
                 case CallStart(index):
                     self.calls[index] = (delta, [])
                 case CallArguments(index, text):
@@ -53,9 +55,15 @@ class Answer:
                 case _:
                     assert_never(delta)
 
+    def contents(self, reasoning_format: ReasoningFormat = "reasoning_content") -> list[Content]:
+        """The pieces of the content: those of the answer, and where the format says so all that came before it."""
+        pieces = [text if isinstance(text, Content) else in_content(text, reasoning_format) for text in self.texts]
+        return [piece for piece in pieces if piece is not None]
+
     @property
-    def text(self) -> str:
-        return "".join([content.text for content in self.contents])
+    def reasoning(self) -> str:
+        """The text of the reasoning, without its tags."""
+        return "".join([text.text for text in self.texts if isinstance(text, Reasoning)])
 
 
 def chat_body(
@@ -65,18 +73,23 @@ def chat_body(
     model: str,
     answers: Sequence[Answer],
     names: TokenNames | None = None,
+    reasoning_format: ReasoningFormat = "reasoning_content",
     reasoning_alias: bool = True,
 ) -> bytes:
     """The body of a chat completion. `names` is given where log-probabilities were asked for.
+
+    The content never has the blank lines that some streams send between reasoning and answer: they only mark the time
+    (API-076).
 
     Raises `ApiError` 500 when a choice has failed: the JSON path sends no partial text (API-165).
     """
 
     def choice(answer: Answer) -> dict[str, Any]:
-        entries = None if names is None else chat_logprobs(_logprobs(answer), names)
+        contents = answer.contents(reasoning_format)
+        reasoning = "" if reasoning_format == "tags" else answer.reasoning
         return {
-            "message": _message(answer, reasoning_alias),
-            "logprobs": None if entries is None else {"content": entries},
+            "message": _message(_join(contents), reasoning, answer, reasoning_alias),
+            "logprobs": None if names is None else {"content": chat_logprobs(_logprobs(contents), names)},
         }
 
     ended = _ended(answers)
@@ -92,7 +105,7 @@ def completion_body(
     choices = [
         {
             "index": answer.index,
-            "text": answer.text,
+            "text": _join(answer.contents()),
             "logprobs": None if names is None else _legacy(answer, names),
             "finish_reason": finish.reason,
         }
@@ -129,10 +142,9 @@ def _body(
     )
 
 
-def _message(answer: Answer, reasoning_alias: bool) -> dict[str, Any]:
-    text = answer.text
+def _message(text: str, reasoning: str, answer: Answer, reasoning_alias: bool) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": None if answer.calls and not text else text}
-    if reasoning := "".join(answer.reasoning):
+    if reasoning:
         message["reasoning_content"] = reasoning
         if reasoning_alias:
             message["reasoning"] = reasoning
@@ -148,14 +160,18 @@ def _message(answer: Answer, reasoning_alias: bool) -> dict[str, Any]:
     return message
 
 
-def _logprobs(answer: Answer) -> list[TokenLogprob]:
-    return [entry for content in answer.contents for entry in content.logprobs]
+def _join(contents: Sequence[Content]) -> str:
+    return "".join([content.text for content in contents])
+
+
+def _logprobs(contents: Sequence[Content]) -> list[TokenLogprob]:
+    return [entry for content in contents for entry in content.logprobs]
 
 
 def _legacy(answer: Answer, names: TokenNames) -> dict[str, list[Any]]:
     whole: dict[str, list[Any]] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
     at = 0
-    for content in answer.contents:
+    for content in answer.contents():
         for name, values in legacy_logprobs(content.logprobs, content.text, at, names).items():
             whole[name] += values
         at += len(content.text)

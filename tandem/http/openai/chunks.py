@@ -7,10 +7,11 @@ costs one JSON string. What `feed` gives for the deltas of one block is meant as
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import assert_never
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias, assert_never
 
 from tandem.engine.text.reading.deltas import (
+    Blank,
     CallArguments,
     CallEnd,
     CallStart,
@@ -19,16 +20,23 @@ from tandem.engine.text.reading.deltas import (
     Finish,
     Line,
     Reasoning,
+    ReasoningEnd,
+    ReasoningStart,
     Usage,
 )
+from tandem.engine.verbs import TokenLogprob
 from tandem.http.openai.counts import timings_json, usage_json
 from tandem.http.openai.errors import ApiError, internal
+from tandem.http.openai.formats import ReasoningFormat, Thought, in_content
 from tandem.http.openai.jsontext import dump, string
 from tandem.http.openai.logprobs import TokenNames, chat_logprobs, legacy_logprobs
 
 __all__ = ["DONE", "ChatStream", "CompletionStream", "Stream"]
 
 DONE = b"data: [DONE]\n\n"
+
+Other: TypeAlias = Thought | CallStart | CallArguments | CallEnd | Line
+"""Deltas that are neither text of the answer nor its end."""
 
 
 class Stream(ABC):
@@ -60,6 +68,8 @@ class Stream(ABC):
         self._include_usage = include_usage
         self._counts = usage_default if include_usage is None else include_usage
         self._names = names
+        self._awaits_content = False
+        """Whether the client goes by the next content to see that the reasoning has ended."""
         self.ended = False
         """Whether `[DONE]` has been given out; whatever is fed later is dropped."""
 
@@ -98,7 +108,10 @@ class Stream(ABC):
         return self._other(delta)
 
     def _plain(self, text: str) -> bytes:
-        return self._before + string(text) + self._after if text else b""
+        if not text:
+            return b""
+        self._awaits_content = False
+        return self._before + string(text) + self._after
 
     def _finish(self, finish: Finish) -> bytes:
         if finish.reason == "error":
@@ -122,7 +135,7 @@ class Stream(ABC):
         """The event of a text on a stream with log-probabilities."""
 
     @abstractmethod
-    def _other(self, delta: Reasoning | CallStart | CallArguments | CallEnd | Line) -> bytes:
+    def _other(self, delta: Other) -> bytes:
         """The event of anything but answer text and end."""
 
     @abstractmethod
@@ -135,7 +148,11 @@ class Stream(ABC):
 
 
 class ChatStream(Stream):
-    """A chat completion. `reasoning_alias` sends reasoning under `reasoning` too (API-257)."""
+    """A chat completion.
+
+    `reasoning_alias` sends reasoning under `reasoning` too (API-257). With `blank_lines`, a stream whose reasoning goes
+    to `reasoning_content` alone has a content delta of blank lines where the reasoning ends (API-076).
+    """
 
     OBJECT = "chat.completion.chunk"
     OPEN = b'{"index":0,"delta":{"content":'
@@ -149,7 +166,9 @@ class ChatStream(Stream):
         include_usage: bool | None = None,
         usage_default: bool = True,
         names: TokenNames | None = None,
+        reasoning_format: ReasoningFormat = "reasoning_content",
         reasoning_alias: bool = True,
+        blank_lines: bool = False,
     ) -> None:
         super().__init__(
             id=id,
@@ -159,7 +178,9 @@ class ChatStream(Stream):
             usage_default=usage_default,
             names=names,
         )
+        self._format = reasoning_format
         self._alias = reasoning_alias
+        self._blank_lines = blank_lines and reasoning_format == "reasoning_content"
         self._delta = self._head + b'{"index":0,"delta":{'
 
     def open(self) -> bytes:
@@ -169,24 +190,52 @@ class ChatStream(Stream):
     def _content_with_logprobs(self, delta: Content, names: TokenNames) -> bytes:
         if not delta.logprobs:
             return self._plain(delta.text)
-        logprobs = dump({"content": chat_logprobs(delta.logprobs, names)})
-        return self._before + string(delta.text) + self._close(logprobs) + self._tail
+        self._awaits_content = False
+        return self._before + string(delta.text) + self._after_tokens(delta.logprobs, names)
 
-    def _other(self, delta: Reasoning | CallStart | CallArguments | CallEnd | Line) -> bytes:
+    def _after_tokens(self, logprobs: Sequence[TokenLogprob], names: TokenNames) -> bytes:
+        """What comes after the content of a chunk that these tokens have written."""
+        return self._close(dump({"content": chat_logprobs(logprobs, names)})) + self._tail
+
+    def _other(self, delta: Other) -> bytes:
         match delta:
-            case Reasoning(text):
-                raw = string(text)
-                alias = b',"reasoning":' + raw if self._alias else b""
-                return self._delta + b'"reasoning_content":' + raw + alias + self._after if text else b""
+            case Reasoning():
+                return self._reasoning(delta)
+            case ReasoningStart() | ReasoningEnd() | Blank():
+                shown = in_content(delta, self._format)
+                return self._after_block(delta) if shown is None else self._encode(shown)
             case CallStart(index, id, name):
                 call = b'{"index":%d,"id":%b,"type":"function","function":{"name":%b,"arguments":""}}'
-                return self._call(call % (index, string(id), string(name)))
+                blank = self._plain("\n") if self._awaits_content else b""
+                return blank + self._call(call % (index, string(id), string(name)))
             case CallArguments(index, text):
                 return self._call(b'{"index":%d,"function":{"arguments":%b}}' % (index, string(text))) if text else b""
             case CallEnd() | Line():
                 return b""
             case _:
                 assert_never(delta)
+
+    def _reasoning(self, delta: Reasoning) -> bytes:
+        if self._format == "tags" or not delta.text:
+            shown = in_content(delta, self._format)
+            return b"" if shown is None else self._encode(shown)
+        raw = string(delta.text)
+        apart = b'"reasoning_content":' + raw + (b',"reasoning":' + raw if self._alias else b"")
+        if self._format == "reasoning_content":
+            return self._delta + apart + self._after
+        twice = self._before + raw + b"," + apart
+        if self._names is None or not delta.logprobs:
+            return twice + self._after
+        return twice + self._after_tokens(delta.logprobs, self._names)
+
+    def _after_block(self, delta: Thought) -> bytes:
+        """What marks the end of reasoning that goes out apart: nothing, or the blank lines the client waits for."""
+        match delta:
+            case ReasoningEnd():
+                self._awaits_content = self._blank_lines
+            case Blank(text, logprobs) if self._awaits_content:
+                return self._encode(Content(text, logprobs))
+        return b""
 
     def _call(self, call: bytes) -> bytes:
         return self._delta + b'"tool_calls":[' + call + b"]" + self._after
@@ -214,7 +263,7 @@ class CompletionStream(Stream):
         logprobs = dump(legacy_logprobs(delta.logprobs, delta.text, at, names))
         return self._before + string(delta.text) + self._close(logprobs) + self._tail
 
-    def _other(self, delta: Reasoning | CallStart | CallArguments | CallEnd | Line) -> bytes:
+    def _other(self, delta: Other) -> bytes:
         # This route has no reasoning split and no tools (API-047); lines never reach it (API-147).
         raise TypeError(f"a text completion has no {type(delta).__name__}")
 

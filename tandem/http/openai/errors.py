@@ -15,16 +15,22 @@ __all__ = [
     "body_timeout",
     "context_length_exceeded",
     "draining",
+    "foreign_origin",
     "from_bad_input",
     "internal",
     "invalid",
     "memory",
     "method_not_allowed",
+    "misdirected",
     "model_not_found",
+    "no_password",
     "not_found",
     "payload_too_large",
     "queue_full",
     "queue_timeout",
+    "too_many_sign_ins",
+    "unauthorized",
+    "wrong_password",
 ]
 
 TYPES: Mapping[int, str] = MappingProxyType(
@@ -98,8 +104,10 @@ class ApiError(Exception):
         return msgspec.json.encode({"error": self.members()})
 
     def headers(self) -> dict[str, str]:
-        """`Retry-After` and `Allow` where they apply."""
+        """`Retry-After` and `Allow` where they apply; a 401 names its scheme (API-012)."""
         headers = {}
+        if self.status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
         if self.retry_after is not None:
             headers["Retry-After"] = str(self.retry_after)
         if self.allow:
@@ -177,6 +185,37 @@ def payload_too_large(limit: int) -> ApiError:
 def model_not_found(model: str) -> ApiError:
     """404: no card has this id (API-050)."""
     return ApiError(404, f"there is no model {model[:QUOTED]!r}", param="model", code="model_not_found")
+
+
+def unauthorized(message: str) -> ApiError:
+    """401: the caller has not shown what the route asks for (API-012, API-254)."""
+    return ApiError(401, message, param="Authorization")
+
+
+def foreign_origin(origin: str, cure: str) -> ApiError:
+    """403: a page of another origin may not do this (API-015, API-253). `cure` says what would change that."""
+    return ApiError(403, f"a page of the origin {origin[:QUOTED]!r} may not do this; {cure}", param="Origin")
+
+
+def misdirected(host: str) -> ApiError:
+    """421: the server does not go by this name (API-252)."""
+    message = f"this server does not answer under the host {host[:QUOTED]!r}; --allowed-hosts takes further names"
+    return ApiError(421, message, param="Host")
+
+
+def no_password() -> ApiError:
+    """404: there is nothing to sign in to (API-020)."""
+    return ApiError(404, "no password is set, so nothing asks for a sign-in; TANDEM_ADMIN_TOKEN sets one")
+
+
+def wrong_password() -> ApiError:
+    """401: a sign-in with another token than the password (API-020)."""
+    return ApiError(401, "this token is not the password", param="token")
+
+
+def too_many_sign_ins(retry_after: int) -> ApiError:
+    """429: sign-ins from this address have failed too often (API-020)."""
+    return ApiError(429, "too many sign-ins have failed; try again later", retry_after=retry_after)
 
 
 def internal() -> ApiError:

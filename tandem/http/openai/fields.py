@@ -1,95 +1,59 @@
-"""The field table of the two completion routes: what becomes of each field a client may send (API, section 6)."""
+"""What is made of the field table (API, section 6): the refusals, what a log may show, the schemas of the requests."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import Enum, auto
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from tandem.http.openai.errors import invalid
+from tandem.http.openai.field_table import CHAT, COMPLETIONS, Disposition, Field
 
-__all__ = ["CHAT_FIELDS", "COMPLETION_FIELDS", "THINKING_FIELDS", "Disposition", "refuse_fields", "shown_fields"]
+__all__ = [
+    "CHAT_FIELDS",
+    "COMPLETION_FIELDS",
+    "Disposition",
+    "Field",
+    "DISPOSITION",
+    "inner",
+    "or_null",
+    "refuse_fields",
+    "request_schema",
+    "shown_fields",
+]
 
-
-class Disposition(Enum):
-    """What the server does with a field. A field outside the table passes without effect (API-029)."""
-
-    HONOURED = auto()
-    ACCEPTED = auto()
-    """Accepted without effect on any token."""
-    REFUSED = auto()
-    """A 400 that names the field."""
-    EXTENSION = auto()
-    """Read, though OpenAI's API does not have it."""
-
-
-THINKING_FIELDS = frozenset(
-    {
-        "enable_thinking",
-        "max_reasoning_tokens",
-        "reasoning",
-        "reasoning_budget",
-        "reasoning_effort",
-        "thinking",
-        "thinking_budget",
-        "thinking_budget_tokens",
-        "thinking_token_budget",
-    }
-)
-"""The thinking shapes of section 13, by their top-level names; `chat_template_kwargs` holds the rest of them."""
-
-_ACCEPTED = "user metadata store service_tier prompt_cache_key safety_identifier prediction"
+DISPOSITION = "x-disposition"
+"""The member of a field's schema that says what becomes of it."""
 
 
-def _table(honoured: str, refused: str, extensions: str) -> Mapping[str, Disposition]:
-    rows = (
-        (extensions, Disposition.EXTENSION),
-        (honoured, Disposition.HONOURED),
-        (_ACCEPTED, Disposition.ACCEPTED),
-        (refused, Disposition.REFUSED),
-    )
-    return MappingProxyType({name: disposition for names, disposition in rows for name in names.split()})
+def inner(rows: Iterable[Field], parent: str = "") -> list[Field]:
+    """The members of `parent`, without theirs; of the body itself where it is empty."""
+    prefix = f"{parent}." if parent else ""
+    return [row for row in rows if row.name.startswith(prefix) and "." not in row.name.removeprefix(prefix)]
 
 
-CHAT_FIELDS = _table(
-    honoured=(
-        "messages model stream stream_options max_tokens max_completion_tokens stop temperature top_p seed "
-        "presence_penalty frequency_penalty logit_bias logprobs top_logprobs n tools tool_choice parallel_tool_calls "
-        "reasoning_effort response_format modalities"
-    ),
-    refused="audio functions function_call web_search_options verbosity",
-    extensions=(
-        "top_k min_p repetition_penalty no_repeat_ngram_size reasoning_format draft_temperature chat_template_kwargs "
-        "structured_outputs conversation_id session_id " + " ".join(sorted(THINKING_FIELDS))
-    ),
-)
-
-COMPLETION_FIELDS = _table(
-    honoured=(
-        "prompt model stream stream_options max_tokens stop temperature top_p seed presence_penalty frequency_penalty "
-        "logit_bias logprobs n best_of"
-    ),
-    refused="suffix echo",
-    extensions="top_k min_p repetition_penalty no_repeat_ngram_size draft_temperature structured_outputs",
-)
-
-_INSTEAD: Mapping[str, str] = MappingProxyType({"functions": "use tools", "function_call": "use tool_choice and tools"})
+def _by_name(rows: Iterable[Field]) -> Mapping[str, Field]:
+    return MappingProxyType({row.name: row for row in inner(rows)})
 
 
-def refuse_fields(body: Mapping[str, Any], table: Mapping[str, Disposition]) -> None:
+CHAT_FIELDS = _by_name(CHAT)
+"""The fields of a chat body itself, by name."""
+COMPLETION_FIELDS = _by_name(COMPLETIONS)
+"""The same of a text completion."""
+
+
+def refuse_fields(body: Mapping[str, Any], table: Mapping[str, Field]) -> None:
     """Raise a 400 for the first refused field that is present; null counts as absent (API-028)."""
     for name, value in body.items():
-        if value is None or table.get(name) is not Disposition.REFUSED:
+        row = table.get(name)
+        if row is None or row.disposition is not Disposition.REFUSED or value is None:
             continue
-        if name == "echo" and value is False:
-            continue
-        raise invalid(name, f"{name} is not supported; {_INSTEAD.get(name, 'leave it out')}")
+        if not any(value is passing for passing in row.schema.get("enum", ())):
+            raise invalid(name, f"{name} is not supported; {row.instead}")
 
 
+_WORDS = {row.name for row in (*CHAT, *COMPLETIONS) if row.is_word}
 _KNOWN = CHAT_FIELDS.keys() | COMPLETION_FIELDS.keys()
-_WORDS = frozenset({"model", "reasoning_effort", "reasoning_format", "service_tier", "tool_choice"})
-"""Fields whose strings are names, never a client's text."""
 
 
 def shown_fields(body: Mapping[str, Any]) -> str:
@@ -109,3 +73,41 @@ def _shown(name: str, value: Any) -> str:
     if isinstance(value, str) and name in _WORDS and len(value) <= 100:
         return repr(value)
     return type(value).__name__
+
+
+def request_schema(rows: Iterable[Field], parent: str = "") -> dict[str, Any]:
+    """JSON Schema of the request's body, or of the member `parent` of it. What is not named passes (API-029)."""
+    rows = tuple(rows)
+    members = inner(rows, parent)
+    required = [_last(row) for row in members if row.required]
+    return {
+        "type": "object",
+        "properties": {_last(row): _member(row, rows) for row in members},
+        **({"required": required} if required else {}),
+    }
+
+
+def _member(row: Field, rows: tuple[Field, ...]) -> dict[str, Any]:
+    schema = request_schema(rows, row.name) if inner(rows, row.name) else dict(row.schema)
+    return {
+        **(schema if row.required else or_null(schema)),
+        "description": row.meaning,
+        DISPOSITION: row.disposition.value,
+    }
+
+
+def _last(row: Field) -> str:
+    return row.name.rpartition(".")[2]
+
+
+def or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with null, which counts as absent (API-028)."""
+    kind = schema.get("type")
+    if not schema or kind == "null":
+        return dict(schema)
+    if isinstance(kind, str):
+        words = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
+        return {**schema, "type": [kind, "null"], **words}
+    if None in schema.get("enum", ()):
+        return dict(schema)
+    return {"anyOf": [*schema["anyOf"], {"type": "null"}] if "anyOf" in schema else [schema, {"type": "null"}]}

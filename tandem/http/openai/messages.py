@@ -9,25 +9,30 @@ import msgspec
 
 from tandem.http.openai.checks import as_list, as_object, as_str
 from tandem.http.openai.errors import invalid
+from tandem.http.openai.images import ImageParts
 
 __all__ = ["read_messages"]
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
-def read_messages(value: Any) -> tuple[dict[str, Any], ...]:
+def read_messages(value: Any, images: ImageParts | None = None) -> tuple[dict[str, Any], ...]:
     """Messages in the form of `Conversation`: `developer` is `system`, `content` a string, calls in OpenAI's form.
 
-    Text parts are joined without a separator, as the Qwen templates join them. Raises a 400 that names the message or
-    part at fault; `image_url` parts are refused, since nothing here sees.
+    Text parts are joined without a separator, as the Qwen templates join them. A message with images keeps its parts:
+    `content` is a list of `{"type": "text", "text": …}` and `{"type": "image", "index": i}`, and `images` holds the
+    image of index i afterwards; without `images` nothing here sees. Raises a 400 that names the message or part at
+    fault.
     """
     messages = as_list(value, "messages")
     if not messages:
         raise invalid("messages", "messages must be a list of at least one message")
-    return tuple(_message(message, f"messages[{i}]") for i, message in enumerate(messages))
+    images = ImageParts() if images is None else images
+    return tuple(_message(message, i, images) for i, message in enumerate(messages))
 
 
-def _message(value: Any, path: str) -> dict[str, Any]:
+def _message(value: Any, index: int, images: ImageParts) -> dict[str, Any]:
+    path = f"messages[{index}]"
     message = as_object(value, path)
     if message is None:
         raise invalid(path, f"{path} must be an object")
@@ -36,7 +41,7 @@ def _message(value: Any, path: str) -> dict[str, Any]:
         raise invalid(f"{path}.role", f"{path}.role must be one of {', '.join(ROLES)}")
     read: dict[str, Any] = {
         "role": "system" if role == "developer" else role,
-        "content": _content(message.get("content"), f"{path}.content", nullable=role == "assistant"),
+        "content": _content(message.get("content"), index, role, images),
     }
     if role == "assistant":
         if reasoning := _reasoning(message, path):
@@ -50,27 +55,31 @@ def _message(value: Any, path: str) -> dict[str, Any]:
     return read
 
 
-def _content(value: Any, path: str, *, nullable: bool) -> str:
+def _content(value: Any, message: int, role: str, images: ImageParts) -> str | list[dict[str, Any]]:
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        return "".join([_part(part, f"{path}[{i}]") for i, part in enumerate(value)])
-    if value is None and nullable:
+        parts = [_part(part, message, i, role, images) for i, part in enumerate(value)]
+        texts = [part["text"] for part in parts if part["type"] == "text"]
+        return parts if len(texts) < len(parts) else "".join(texts)
+    if value is None and role == "assistant":
         return ""
-    raise invalid(path, f"{path} must be a string or a list of text parts")
+    path = f"messages[{message}].content"
+    raise invalid(path, f"{path} must be a string or a list of text and image_url parts")
 
 
-def _part(value: Any, path: str) -> str:
+def _part(value: Any, message: int, index: int, role: str, images: ImageParts) -> dict[str, Any]:
+    path = f"messages[{message}].content[{index}]"
     part = as_object(value, path)
     kind = part.get("type") if part else None
     if part is None or kind not in ("text", "image_url"):
-        raise invalid(path, f'{path} must be an object whose type is "text"')
+        raise invalid(path, f'{path} must be an object whose type is "text" or "image_url"')
     if kind == "image_url":
-        raise invalid(f"{path}.image_url", f"{path} is an image; this server has no vision, send text parts alone")
+        return images.read(part, message, index, role)
     text = as_str(part.get("text"), f"{path}.text")
     if text is None:
         raise invalid(f"{path}.text", f"{path}.text must be a string")
-    return text
+    return {"type": "text", "text": text}
 
 
 def _reasoning(message: Mapping[str, Any], path: str) -> str | None:

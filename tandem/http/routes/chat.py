@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import datetime
+import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from quart import Blueprint, Response
 
+from tandem.engine.decoding.generation import ReasoningCap
+from tandem.engine.decoding.seams import Reader
+from tandem.engine.grammar.constraints import CallsOrDocument
+from tandem.engine.text.closing import closing_ids
+from tandem.engine.text.images import LoadedImages
 from tandem.engine.text.prompt import Prompt
-from tandem.http.completion import Endpoint, Head, answer
+from tandem.engine.text.reading.calls import CallCodec, pythonic_calls, xml_calls
+from tandem.engine.text.reading.reader import AnswerReader
+from tandem.http.completion import Asked, Endpoint, answer
 from tandem.http.context import SERVED_NAME, Context
 from tandem.http.openai.answers import Answer, chat_body
 from tandem.http.openai.chunks import ChatStream
-from tandem.http.openai.requests import ChatRequest, conversation, parse_chat
+from tandem.http.openai.formats import ReasoningFormat, choose_format, stop_scope, wants_blank_lines
+from tandem.http.openai.images import ImageRef, sight_of
+from tandem.http.openai.requests import ChatRequest, Defaults, conversation, parse_chat
+from tandem.http.openai.thinking import resolve_cap, resolve_reserve
 
 __all__ = ["blueprint"]
 
@@ -26,15 +38,76 @@ class Chat(Endpoint[ChatRequest]):
     prompt_field = "messages"
 
     def parse(self, body: Mapping[str, Any], context: Context) -> ChatRequest:
-        return parse_chat(body, context.text.is_token)
+        settings = context.settings
+        defaults = Defaults(
+            effort=settings.reasoning_effort,
+            tool_format=settings.tool_format,
+            sight=sight_of(context.card.images, settings.vision),
+        )
+        return parse_chat(body, context.text.is_token, defaults)
 
-    def prompt(self, request: ChatRequest, context: Context, first_date: datetime.date) -> Prompt:
-        return context.text.render(conversation(request, first_date))
+    def images(self, request: ChatRequest) -> tuple[ImageRef, ...]:
+        return request.images
+
+    def prompt(self, request: ChatRequest, context: Context, first_date: datetime.date, images: LoadedImages) -> Prompt:
+        return context.text.render(conversation(request, first_date, images))
 
     def session_ids(self, request: ChatRequest) -> tuple[str | None, ...]:
         return (request.conversation_id, request.session_id)
 
-    def stream(self, head: Head) -> ChatStream:
+    def messages(self, request: ChatRequest) -> tuple[Mapping[str, Any], ...]:
+        return request.messages
+
+    def has_tools(self, request: ChatRequest) -> bool:
+        return bool(request.tools)
+
+    def reader(self, asked: Asked[ChatRequest], context: Context) -> Reader:
+        request = asked.request
+        return AnswerReader(
+            context.text,
+            thinking=asked.prompt.thinking,
+            stops=request.stops,
+            stop_scope=stop_scope(_format(asked, context), asked.kind),
+            calls=_codec(request, context) if request.offers_tools else None,
+            single_call=request.single_call,
+            trims=isinstance(request.constraint, CallsOrDocument),
+        )
+
+    def cap(self, asked: Asked[ChatRequest], context: Context) -> ReasoningCap | None:
+        closer = closing_ids(context.text)
+        tokens = resolve_cap(
+            asked.request.budget,
+            limit=asked.limit,
+            reserve=context.settings.answer_reserve,
+            closer=len(closer),
+            wants_json=asked.request.wants_json,
+        )
+        return None if tokens is None else ReasoningCap(tokens, closer)
+
+    def told_budget(self, asked: Asked[ChatRequest], cap: ReasoningCap | None, context: Context) -> str | None:
+        budget = asked.request.budget
+        if not budget.asked:
+            return None
+        tokens = None if cap is None else cap.tokens
+        told = f"field={budget.field} kind={budget.kind} asked={budget.value}"
+        reserve = resolve_reserve(asked.limit, context.settings.answer_reserve)
+        return f"{told} reserve={reserve} limit={asked.limit} cap={tokens}"
+
+    def encoders(self, asked: Asked[ChatRequest], context: Context) -> _ChatEncoders:
+        format = _format(asked, context)
+        blank_lines = wants_blank_lines(format, asked.kind, wants_json=asked.request.wants_json)
+        return _ChatEncoders(asked, format, context.settings.reasoning_alias, blank_lines)
+
+
+@dataclass(frozen=True, slots=True)
+class _ChatEncoders:
+    asked: Asked[ChatRequest]
+    format: ReasoningFormat
+    alias: bool
+    blank_lines: bool
+
+    def stream(self) -> ChatStream:
+        head = self.asked.head
         return ChatStream(
             id=head.id,
             created=head.created,
@@ -42,13 +115,38 @@ class Chat(Endpoint[ChatRequest]):
             include_usage=head.include_usage,
             usage_default=head.usage_default,
             names=head.names,
+            reasoning_format=self.format,
+            reasoning_alias=self.alias,
+            blank_lines=self.blank_lines,
         )
 
-    def body(self, head: Head, answers: Sequence[Answer]) -> bytes:
-        return chat_body(id=head.id, created=head.created, model=SERVED_NAME, answers=answers, names=head.names)
+    def body(self, answers: Sequence[Answer]) -> bytes:
+        head = self.asked.head
+        return chat_body(
+            id=head.id,
+            created=head.created,
+            model=SERVED_NAME,
+            answers=answers,
+            names=head.names,
+            reasoning_format=self.format,
+            reasoning_alias=self.alias,
+        )
 
-    def messages(self, request: ChatRequest) -> tuple[Mapping[str, Any], ...]:
-        return request.messages
+
+def _format(asked: Asked[ChatRequest], context: Context) -> ReasoningFormat:
+    request = asked.request
+    server = context.settings.reasoning_format
+    return choose_format(request.reasoning_format, server, asked.kind, wants_json=request.wants_json)
+
+
+def _codec(request: ChatRequest, context: Context) -> CallCodec:
+    """Calls go out as they are written unless a stop string may still cut them (API-113, API-120)."""
+    codec = xml_calls if context.settings.tool_format == "xml" else pythonic_calls
+    return codec(request.tools, live=request.stream and not request.stops, new_id=_new_call_id)
+
+
+def _new_call_id() -> str:
+    return "call_" + secrets.token_hex(12)
 
 
 @blueprint.post("/v1/chat/completions")

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from quart import Blueprint, Response
 
+from tandem.engine.decoding.generation import ReasoningCap
+from tandem.engine.decoding.seams import Reader
+from tandem.engine.text.images import LoadedImages
 from tandem.engine.text.prompt import Prompt
-from tandem.http.completion import Endpoint, Head, answer
+from tandem.engine.text.reading.reader import PlainReader
+from tandem.http.completion import Asked, Endpoint, Head, answer
 from tandem.http.context import SERVED_NAME, Context
 from tandem.http.openai.answers import Answer, completion_body
 from tandem.http.openai.chunks import CompletionStream
+from tandem.http.openai.images import ImageRef
 from tandem.http.openai.requests import CompletionRequest, parse_completion
 
 __all__ = ["blueprint"]
@@ -28,13 +34,43 @@ class Completions(Endpoint[CompletionRequest]):
     def parse(self, body: Mapping[str, Any], context: Context) -> CompletionRequest:
         return parse_completion(body, context.text.is_token)
 
-    def prompt(self, request: CompletionRequest, context: Context, first_date: datetime.date) -> Prompt:
-        return context.text.read(request.prompt)
+    def images(self, request: CompletionRequest) -> tuple[ImageRef, ...]:
+        return ()
+
+    def prompt(
+        self, request: CompletionRequest, context: Context, first_date: datetime.date, images: LoadedImages
+    ) -> Prompt:
+        # No reasoning is split off on this route, so a constraint holds from the first token on (API-047).
+        return replace(context.text.read(request.prompt), thinking="off")
 
     def session_ids(self, request: CompletionRequest) -> tuple[str | None, ...]:
         return ()
 
-    def stream(self, head: Head) -> CompletionStream:
+    def messages(self, request: CompletionRequest) -> tuple[Mapping[str, Any], ...]:
+        return ()
+
+    def has_tools(self, request: CompletionRequest) -> bool:
+        return False
+
+    def reader(self, asked: Asked[CompletionRequest], context: Context) -> Reader:
+        return PlainReader(context.text, asked.request.stops)
+
+    def cap(self, asked: Asked[CompletionRequest], context: Context) -> ReasoningCap | None:
+        return None
+
+    def told_budget(self, asked: Asked[CompletionRequest], cap: ReasoningCap | None, context: Context) -> str | None:
+        return None
+
+    def encoders(self, asked: Asked[CompletionRequest], context: Context) -> _CompletionEncoders:
+        return _CompletionEncoders(asked.head)
+
+
+@dataclass(frozen=True, slots=True)
+class _CompletionEncoders:
+    head: Head
+
+    def stream(self) -> CompletionStream:
+        head = self.head
         return CompletionStream(
             id=head.id,
             created=head.created,
@@ -44,11 +80,9 @@ class Completions(Endpoint[CompletionRequest]):
             names=head.names,
         )
 
-    def body(self, head: Head, answers: Sequence[Answer]) -> bytes:
+    def body(self, answers: Sequence[Answer]) -> bytes:
+        head = self.head
         return completion_body(id=head.id, created=head.created, model=SERVED_NAME, answers=answers, names=head.names)
-
-    def messages(self, request: CompletionRequest) -> tuple[Mapping[str, Any], ...]:
-        return ()
 
 
 @blueprint.post("/v1/completions")

@@ -13,7 +13,8 @@ import tandem
 from tandem.actors.kit import ActorGone
 from tandem.actors.store import Facts, LedgerFacts
 from tandem.actors.watchdog import Look, Sight
-from tandem.http.context import Context, context
+from tandem.http.context import SERVED_NAME, Context, context
+from tandem.http.gate import asked
 
 __all__ = ["blueprint"]
 
@@ -28,13 +29,21 @@ async def health() -> Response:
     here = context()
     sight = await _look(here)
     status = "failed" if sight is None else "draining" if sight.draining else "ok"
-    body = _identity(here, status)
+    body = {"status": status, "model": SERVED_NAME}
+    if here.access.may_read_health(asked()):
+        body |= await _details(here, sight)
+    return Response(msgspec.json.encode(body), status=200 if status == "ok" else 503, content_type="application/json")
+
+
+async def _details(here: Context, sight: Sight | None) -> dict[str, Any]:
+    """What only the health class is told (API-017)."""
+    body = _identity(here)
     if sight is not None:
         body |= _running(here, sight)
     ledger = await _ledger(here)
     if ledger is not None:
         body["ledger"] = ledger
-    return Response(msgspec.json.encode(body), status=200 if status == "ok" else 503, content_type="application/json")
+    return body
 
 
 async def _look(here: Context) -> Sight | None:
@@ -53,10 +62,8 @@ async def _ledger(here: Context) -> dict[str, Any] | None:
     return None if facts is None else msgspec.to_builtins(facts)
 
 
-def _identity(here: Context, status: str) -> dict[str, Any]:
+def _identity(here: Context) -> dict[str, Any]:
     return {
-        "status": status,
-        "model": "TandemLLM",
         "base_model": here.card.name,
         "version": tandem.__version__,
         "uptime_s": round(trio.current_time() - here.started_at, 1),

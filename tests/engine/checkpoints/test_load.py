@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from tandem.engine.checkpoints import embedded
 from tandem.engine.checkpoints.load import open_checkpoint, resolve_model
 from tandem.engine.errors import CheckpointError
+from tandem.engine.load import load_engine
 from tandem.engine.text.model import Conversation
 from tests.embedded import embedded_checkpoint
 from tests.tiny import TOOL_CHATML, build_llama
@@ -69,7 +70,7 @@ def test_rotary_settings(directory: Path, changes: dict[str, Any], theta: float,
     assert (config.rope_theta, config.rope_scaling) == (theta, scaling)
 
 
-@pytest.mark.spec("ENG-092")
+@pytest.mark.spec("ENG-014", "ENG-092")
 def test_generation_config(directory: Path) -> None:
     edit(directory / "generation_config.json", temperature=0.6, top_p=0.95, top_k=20, eos_token_id=[0])
     checkpoint = open_checkpoint(directory)
@@ -77,6 +78,7 @@ def test_generation_config(directory: Path) -> None:
     assert (sampling.temperature, sampling.top_p, sampling.top_k) == (0.6, 0.95, 20)
     assert checkpoint.config.end_ids == {0, 2}
     assert checkpoint.text.end_ids == {0, 2}
+    assert load_engine(directory).card.sampling == {"temperature": 0.6, "top_p": 0.95, "top_k": 20}
     (directory / "generation_config.json").unlink()
     without = open_checkpoint(directory)
     assert without.sampling.temperature is None

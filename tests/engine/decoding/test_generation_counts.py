@@ -8,7 +8,7 @@ from tandem.engine.fake import FakeEngine
 from tandem.engine.text.prompt import Prompt, Span
 from tandem.engine.text.reading.deltas import Usage
 from tandem.engine.text.reading.reader import PlainReader
-from tandem.engine.verbs import Accepted, Prefilled, SamplingRules
+from tandem.engine.verbs import Accepted, Prefilled, SamplingRules, Spent
 from tests.engine.decoding.driving import drive, finish_of, generation_of, run, text_of
 
 # --- usage and timings
@@ -67,6 +67,16 @@ def test_one_stopped_in_its_prefill_spent_the_time_reading() -> None:
     generation.stop("abandoned", 3.0)
     finish = finish_of(generation.take_deltas())
     assert (finish.timings.queue_ms, finish.timings.prompt_ms, finish.usage.engine_prompt) == (1000, 2000, 4)
+
+
+@pytest.mark.spec("ENG-045")
+def test_what_the_rounds_spent_adds_up() -> None:
+    generation = generation_of(FakeEngine(), limit=2)
+    generation.start(0.0)
+    generation.feed(Prefilled(len(generation.prompt.ids), len(generation.prompt.ids)), 0.0)
+    for token in (97, 98):
+        generation.feed(Accepted((token,), spent=Spent(1.0, 2.0, 3.0)), 1.0)
+    assert finish_of(generation.take_deltas()).timings.spent == Spent(2.0, 4.0, 6.0)
 
 
 # --- choices

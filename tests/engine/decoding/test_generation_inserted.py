@@ -9,7 +9,7 @@ from tandem.engine.decoding.work import Answer, Ask, Force, Forced, Prefill, Rou
 from tandem.engine.fake import FakeEngine
 from tandem.engine.fake.vocabulary import IM_START
 from tandem.engine.verbs import Prefilled, SamplingRules
-from tests.engine.decoding.driving import drive, finish_of, generation_of, run, text_of
+from tests.engine.decoding.driving import chat_of, drive, finish_of, generation_of, run, text_of
 
 WORDS = {"say": ["one", " two", " three", " four"]}
 
@@ -82,25 +82,59 @@ def test_a_question_leaves_no_trace() -> None:
 
 
 class RecordingMask:
-    def __init__(self) -> None:
+    """Allows everything; `follows` says what must come behind a token."""
+
+    def __init__(self, follows: dict[int, tuple[int, ...]] | None = None) -> None:
         self.committed: list[int] = []
+        self.follows = follows or {}
 
     def allows(self, path: Sequence[int], token: int) -> bool:
         return True
 
-    def bits(self, path: Sequence[int]) -> bytes | None:
+    def bits(self, path: Sequence[int], best: int) -> bytes | None:
         return None
 
     def commit(self, ids: Sequence[int]) -> None:
         self.committed += ids
 
+    def forced(self) -> tuple[int, ...]:
+        return self.follows.get(self.committed[-1], ()) if self.committed else ()
+
 
 @pytest.mark.spec("ENG-183")
 @pytest.mark.parametrize("block", [1, 2, 5])
-def test_a_mask_moves_on_once_a_token(block: int) -> None:
+@pytest.mark.parametrize(("limit", "read"), [(100, 4), (3, 3)])
+def test_a_mask_moves_on_once_a_token(block: int, limit: int, read: int) -> None:
     mask = RecordingMask()
-    run({**WORDS, "block": block}, SamplingRules(mask=mask))
-    assert len(mask.committed) == len(WORDS["say"])
+    run({**WORDS, "block": block}, SamplingRules(mask=mask), limit=limit)
+    assert len(mask.committed) == read
+
+
+@pytest.mark.spec("ENG-040", "ENG-183")
+@pytest.mark.parametrize("limit", [3, 4, 5, 100])
+def test_what_the_mask_makes_certain_is_forced_read_and_committed(limit: int) -> None:
+    engine = FakeEngine()
+    words = ["one", " two", " x", " y", " z", " three", " four"]
+    ids = [token for word in words for token in ids_of(engine, word)]
+    mask = RecordingMask({ids[1]: tuple(ids[2:5])})
+    generation = generation_of(engine, WORDS, SamplingRules(mask=mask), limit=limit)
+    deltas = drive(engine, engine.open(generation.prompt), generation)
+    assert text_of(deltas) == "".join(words[:limit])
+    assert mask.committed == ids[:limit]
+    assert finish_of(deltas).usage.completion == min(limit, 8)
+    assert finish_of(deltas).timings.blocks == (5 if limit == 100 else 2)
+
+
+def test_what_is_certain_is_sampled_where_log_probabilities_are_asked_or_in_the_reasoning() -> None:
+    engine = FakeEngine()
+    (two,) = ids_of(engine, " two")
+    for rules, script in (
+        (SamplingRules(mask=RecordingMask({two: (65,)}), logprobs=0), WORDS),
+        (SamplingRules(mask=RecordingMask({two: (65,)})), {"say": "<think>one two three</think>four"}),
+    ):
+        generation = chat_of(engine, script, rules)
+        drive(engine, engine.open(generation.prompt), generation)
+    assert "force" not in {call.verb for call in engine.calls}
 
 
 class ScriptedSupervisor:

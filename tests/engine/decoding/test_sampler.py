@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -148,6 +149,30 @@ def test_a_row_without_a_finite_logit_is_an_error(size: int) -> None:
 def test_a_mask_that_leaves_nothing_is_an_error_and_no_random_token() -> None:
     with pytest.raises(NumericalError):
         token_of([0.0, 1.0], SamplingRules(temperature=1.0, mask=SetMask(frozenset())))
+
+
+class AskedMask(SetMask):
+    """Notes what it is told."""
+
+    def __init__(self, *allowed: int) -> None:
+        super().__init__(frozenset(allowed))
+        object.__setattr__(self, "best", [])
+
+    best: list[int]
+
+    def bits(self, path: Sequence[int], best: int) -> bytes | None:
+        self.best.append(best)
+        return super().bits(path, best)
+
+
+@pytest.mark.spec("ENG-075", "ENG-091")
+def test_a_mask_is_told_what_the_row_would_choose_without_it() -> None:
+    mask = AskedMask(0, 1)
+    rules = SamplingRules(mask=mask)
+    assert token_of([0.0, 1.0, 3.0, 3.0], rules) == 1
+    assert token_of([0.0, 1.0, 3.0, 3.0], replace(rules, logit_bias={2: -1.0})) == 1
+    assert token_of([3.0, 1.0, 2.5, 0.0], replace(rules, presence_penalty=1.0), output=1) == 0
+    assert mask.best == [2, 3, 2]
 
 
 @pytest.mark.spec("ENG-067", "API-173")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from tandem.engine.decoding.work import Round, perform
 from tandem.engine.errors import EngineError
 from tandem.engine.models.kv import KVCache
 from tandem.engine.text.prompt import Prompt
-from tandem.engine.verbs import EMPTY_TREE, Accepted, Engine, SamplingRules, Tree
+from tandem.engine.verbs import EMPTY_TREE, Accepted, Engine, SamplingRules, Spent, Tree
 from tests.engine.decoding.engines import (
     GREEDY,
     GRID,
@@ -267,6 +268,21 @@ def test_closing_an_old_sequence_leaves_the_open_one_alone() -> None:
     assert len(rounds(engine, seq, 2)) == 2
     with pytest.raises(EngineError, match="one at a time"):
         engine.open(Prompt.of_client(PROMPT))
+
+
+@pytest.mark.spec("ENG-045")
+def test_rounds_are_timed_by_request_and_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = count(0, 0.25)
+    monkeypatch.setattr("tandem.engine.decoding.torch_engine.time.perf_counter", lambda: next(ticks))
+    engine = tiny_engine()
+    seq = read(engine, PROMPT)
+    kept, *forwarded = [perform(engine, seq, Round(1), GREEDY) for _ in range(3)]
+    assert isinstance(kept, Accepted)
+    assert kept.spent == Spent(commit=250.0), "the prefill gave the row of the first token"
+    assert all(isinstance(each, Accepted) and each.spent == Spent(verify=250.0, commit=250.0) for each in forwarded)
+    state = engine.state()
+    assert (state["draft_ms_by_none"], state["verify_ms_by_none"], state["commit_ms_by_none"]) == (0, 500, 750)
+    assert sum((each.spent for each in forwarded if isinstance(each, Accepted)), Spent()) == Spent(0.0, 500.0, 500.0)
 
 
 def test_state_counts_in_plain_numbers() -> None:

@@ -248,13 +248,16 @@ def drive(engine: TorchEngine, prompt: Prompt) -> Finish:
 class Mute:
     """A reader that hands nothing out."""
 
-    stopped = False
+    stopped = may_reason = in_reasoning = in_call = False
     reasoning_tokens = 0
 
     def feed(self, token: int, logprob: TokenLogprob | None = None) -> list[Delta]:
         return []
 
     def end(self) -> list[Delta]:
+        return []
+
+    def close_reasoning(self) -> list[Delta]:
         return []
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from tandem.engine.decoding.work import Ask, Force, Prefill, perform
 from tandem.engine.errors import EngineError
 from tandem.engine.fake import FIXED_SENTENCE, FakeEngine
 from tandem.engine.fake.engine import FakeRows, FakeSeq
-from tandem.engine.fake.vocabulary import IM_END, IM_START
+from tandem.engine.fake.vocabulary import IM_END, IM_START, THINK_END
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.verbs import Accepted, Engine, Prefilled, Tree
 from tests.engine.fake.running import GREEDY, ids, one_round, opened, text
@@ -84,6 +85,55 @@ def test_then_speaks_after_a_forced_turn_start_alone() -> None:
     assert text(engine, one_round(engine, seq).ids) == "c"
     perform(engine, seq, Force((IM_START, 65), visible=False), GREEDY)
     assert text(engine, one_round(engine, seq, limit=100).ids) == "This is the fake engine, and it"
+
+
+@pytest.mark.spec("ENG-170")
+@pytest.mark.parametrize("say", ["a b</think> c d", ["a", " b", "</th", "ink>", " c", " d"]])
+@pytest.mark.parametrize("block", [1, 3, 8])
+def test_a_forced_closer_has_the_answer_follow(say: Any, block: int) -> None:
+    engine = FakeEngine()
+    seq = opened(engine, {"say": say, "block": block})
+    one_round(engine, seq, limit=1)
+    snapshot = engine.snapshot(seq)
+    for _ in range(2):
+        perform(engine, seq, Force((10, THINK_END, 10), visible=False), GREEDY)
+        assert text(engine, rest(engine, seq)) == " c d"
+        # The script's closer is behind it now.
+        perform(engine, seq, Force((THINK_END,), visible=True), GREEDY)
+        assert rest(engine, seq) == [IM_END]
+        engine.restore(seq, snapshot)
+    assert text(engine, rest(engine, seq)) == " b</think> c d"
+
+
+def test_a_forced_closer_leaves_a_script_without_one_where_it_is() -> None:
+    engine = FakeEngine()
+    seq = opened(engine, {"say": "a b", "then": ["x</think>y"]})
+    one_round(engine, seq)
+    perform(engine, seq, Force((THINK_END,), visible=True), GREEDY)
+    assert text(engine, rest(engine, seq)) == " b"
+    # One before a turn start belongs to the turn that ends there; one behind it to the new turn's own head.
+    perform(engine, seq, Force((THINK_END, IM_START, THINK_END), visible=False), GREEDY)
+    assert text(engine, rest(engine, seq)) == "x</think>y"
+
+
+def test_a_forced_closer_in_a_loop_goes_to_the_next_one_round() -> None:
+    engine = FakeEngine()
+    seq = opened(engine, {"say": ["a", "</think>", "b"], "loop": True})
+    one_round(engine, seq)
+    perform(engine, seq, Force((THINK_END,), visible=True), GREEDY)
+    assert text(engine, one_round(engine, seq).ids) == "b"
+    for _ in range(2):
+        one_round(engine, seq)
+    perform(engine, seq, Force((THINK_END,), visible=True), GREEDY)
+    assert text(engine, [token for _ in range(3) for token in one_round(engine, seq).ids]) == "ba</think>"
+
+
+def rest(engine: FakeEngine, seq: FakeSeq) -> list[int]:
+    """What is still said, through the end token."""
+    out: list[int] = []
+    while not out or out[-1] != IM_END:
+        out += one_round(engine, seq).ids
+    return out
 
 
 # --- verbs

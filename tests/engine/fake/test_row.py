@@ -23,11 +23,14 @@ class Allowing:
     def allows(self, path: Sequence[int], token: int) -> bool:
         return bool(self._bits[token // 8] >> token % 8 & 1)
 
-    def bits(self, path: Sequence[int]) -> bytes | None:
+    def bits(self, path: Sequence[int], best: int) -> bytes | None:
         return self._bits
 
     def commit(self, ids: Sequence[int]) -> None:
         raise AssertionError("the engine reads a mask and leaves it alone")
+
+    def forced(self) -> tuple[int, ...]:
+        return ()
 
 
 @pytest.mark.spec("ENG-188")
@@ -67,6 +70,44 @@ def test_a_mask_that_allows_nothing_ends_the_request() -> None:
     with pytest.raises(NumericalError) as raised:
         one_round(engine, seq, SamplingRules(mask=Allowing()))
     assert raised.value.position == len(seq.prompt.ids) - 1
+
+
+class Spelling(Allowing):
+    """Bits of bytes alone, and every word that has no `x`: as a grammar's over the open vocabulary."""
+
+    def __init__(self, engine: FakeEngine, *allowed: int) -> None:
+        super().__init__(*allowed)
+        self._piece = engine.text.piece
+        self.best: list[int] = []
+
+    def allows(self, path: Sequence[int], token: int) -> bool:
+        return super().allows(path, token) or (IM_END > token > 255 and b"x" not in self._piece(token))
+
+    def bits(self, path: Sequence[int], best: int) -> bytes | None:
+        self.best.append(best)
+        return super().bits(path, best)
+
+
+@pytest.mark.spec("ENG-188")
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_scripted_word_is_asked_for_and_not_looked_up(temperature: float) -> None:
+    engine = FakeEngine()
+    mask = Spelling(engine, ord("0"))
+    seq = opened(engine, {"say": ["word", "taxi", "more"], "block": 3})
+    first = one_round(engine, seq, SamplingRules(mask=mask, temperature=temperature))
+    assert text(engine, first.ids) == "word0"
+    assert [text(engine, (best,)) for best in mask.best] == ["word", "taxi"]
+
+
+@pytest.mark.spec("ENG-091")
+def test_the_mask_is_told_what_penalties_and_bias_make_of_the_row() -> None:
+    engine = FakeEngine()
+    [word] = engine.text.vocabulary.ids(b"word")
+    mask = Spelling(engine, ord("0"), IM_END)
+    biases: list[dict[int, float]] = [{}, {word: -40.0}, {98: 61.0}]
+    for bias in biases:
+        one_round(engine, opened(engine, {"say": "word"}), SamplingRules(mask=mask, logit_bias=bias))
+    assert mask.best == [word, IM_END, 98]
 
 
 @pytest.mark.parametrize(

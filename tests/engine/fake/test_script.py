@@ -7,10 +7,13 @@ import pytest
 
 from tandem.engine.errors import BadInput
 from tandem.engine.fake.script import FIXED_SENTENCE, SIDE_ANSWER, Script, find_script, parse_script
+from tandem.engine.fake.vocabulary import THINK, THINK_END, TOOL_CALL, TOOL_CALL_END
 
 
 def said(script: Script) -> list[str]:
-    return [b"".join(say).decode("utf-8", "replace") for say in script.says]
+    return [
+        b"".join(piece for piece in say if isinstance(piece, bytes)).decode("utf-8", "replace") for say in script.says
+    ]
 
 
 def user(script: dict[str, Any] | str) -> dict[str, Any]:
@@ -27,6 +30,15 @@ def test_a_string_is_cut_into_words_and_a_list_is_one_item_a_token() -> None:
     assert words.says == ((b"Hello", b" big", b" world", b",", b" ", b"4", b"2", b"!", b"\n"),)
     items = parse_script('@fake {"say": ["a E", "N", {"bytes": "f09f"}]}', "p")
     assert items.says == ((b"a E", b"N", b"\xf0\x9f"),)
+
+
+@pytest.mark.spec("ENG-170")
+def test_a_marker_in_a_string_or_as_an_item_is_its_token_and_part_of_an_item_it_is_text() -> None:
+    words = parse_script('@fake {"say": "<think>a</think><tool_call></tool_call><tool_response>"}', "p")
+    rest = (b"<", b"tool", b"_", b"response", b">")
+    assert words.says == ((THINK, b"a", THINK_END, TOOL_CALL, TOOL_CALL_END, *rest),)
+    items = parse_script('@fake {"say": ["<think>", "<th", "ink>", "a</think>"], "then": ["</think>"]}', "p")
+    assert items.says == ((THINK, b"<th", b"ink>", b"a</think>"), (THINK_END,))
 
 
 @pytest.mark.spec("ENG-170")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from tandem.engine.errors import BadInput
 from tandem.engine.fake import FakeText
 from tandem.engine.fake import vocabulary as v
+from tandem.engine.text.images import LoadedImages
 from tandem.engine.text.model import Conversation, TextModel
 
 HELLO = {"role": "user", "content": "Hello there"}
@@ -92,15 +94,42 @@ def test_turn_markers_and_end_tokens_have_no_text_and_a_name() -> None:
 
 def test_a_plain_chat() -> None:
     assert rendered([{"role": "system", "content": "Be brief."}, HELLO]) == (
-        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHello there<|im_end|>\n"
-        "<|im_start|>assistant\n<think>\n"
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHello there<|im_end|>\n<|im_start|>assistant\n"
     )
 
 
-def test_thinking_off_closes_the_block() -> None:
-    assert rendered([HELLO], template_kwargs={"enable_thinking": False}).endswith(
-        "<|im_start|>assistant\n<think>\n\n</think>\n\n"
-    )
+@pytest.mark.spec("ENG-170")
+@pytest.mark.parametrize(
+    ("say", "kwargs", "ending", "thinking"),
+    [
+        ("a", {}, "", "free"),
+        ("<think>a</think>b", {}, "", "free"),
+        (["<th", "ink>", "a</think>b"], {"enable_thinking": True}, "", "free"),
+        ("a</think>b", {}, "<think>\n", "open"),
+        (["a</th", "ink>"], {}, "<think>\n", "open"),
+        ("</think><think>a</think>", {}, "<think>\n", "open"),
+        ("a", {"enable_thinking": False}, "<think>\n\n</think>\n\n", "off"),
+        ("a</think>b", {"enable_thinking": False}, "<think>\n\n</think>\n\n", "off"),
+    ],
+)
+def test_the_block_is_open_where_the_script_begins_inside_one(
+    say: Any, kwargs: dict[str, Any], ending: str, thinking: str
+) -> None:
+    text = FakeText()
+    message = {"role": "user", "content": f"@fake {json.dumps({'say': say})}"}
+    prompt = text.render(Conversation(messages=[message], template_kwargs=kwargs))
+    assert shown(text, prompt.ids).endswith(f"<|im_end|>\n<|im_start|>assistant\n{ending}")
+    assert prompt.thinking == thinking
+    assert text.read(message["content"]).thinking == "free"
+
+
+def test_own_text_has_its_markers_and_client_text_has_none() -> None:
+    text = FakeText()
+    model: TextModel = text
+    own = model.encode_own("a</think>\n<|im_end|>")
+    assert shown(text, tuple(own)) == "a</think>\n<|im_end|>"
+    assert [token for token in own if token in v.SPECIALS.values()] == [v.THINK_END, v.IM_END]
+    assert model.markers == v.SPECIALS
 
 
 @pytest.mark.spec("API-042")
@@ -185,6 +214,28 @@ def test_earlier_turns_render_the_same_on_later_ones() -> None:
         part = text.render(Conversation(messages=messages[:count])).ids
         head = part[: len(part) - part[::-1].index(v.IM_END)]
         assert whole[: len(head)] == head
+
+
+@pytest.mark.spec("API-183")
+@pytest.mark.parametrize("role", ["user", "assistant", "tool"])
+def test_an_image_is_a_placeholder_for_each_of_its_rows(role: str) -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "image", "index": 2}, {"type": "image", "index": 3}]
+    images = LoadedImages(left_out=2, rows=(3, 1))
+    shown = rendered([HELLO, {"role": role, "content": parts}], images=images)
+    assert "\na<|image_pad|><|image_pad|><|image_pad|><|image_pad|>" in shown
+    assert shown.count("<|image_pad|>") == 4
+    assert "<|image_pad|>" in rendered([{"role": "user", "content": "<|image_pad|>"}])  # spelled, and no token
+    assert (
+        v.IMAGE_PAD not in FakeText().render(Conversation(messages=[{"role": "user", "content": "<|image_pad|>"}])).ids
+    )
+
+
+def test_a_script_stands_in_the_text_beside_an_image() -> None:
+    parts = [{"type": "image", "index": 0}, {"type": "text", "text": '@fake {"say": "hi"}'}]
+    prompt = FakeText().render(
+        Conversation(messages=[{"role": "user", "content": parts}], images=LoadedImages(rows=(1,)))
+    )
+    assert prompt.script.says == ((b"hi",),)
 
 
 # --- completions

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import AddedToken
 
 from tandem.engine.errors import BadInput
 from tandem.engine.text.checkpoint import CheckpointText
+from tandem.engine.text.closing import CLOSING_PHRASE, closing_ids
 from tandem.engine.text.conversation import SYSTEM_LINE
 from tandem.engine.text.model import Conversation, TextModel
 from tandem.engine.text.tokenizer import BpeTokenizer
@@ -228,6 +230,23 @@ def test_failures_name_the_field(
     assert "zebra" not in str(caught.value)
 
 
+def test_a_word_of_the_servers_own_that_the_template_refuses_is_left_out() -> None:
+    own = {"template_defaults": {"effort": "zebra"}}
+    model = text_of(STRICT)
+    assert ids(model, [user("a")], **own) == ids(model, [user("a")])
+    with pytest.raises(BadInput) as caught:
+        ids(model, [user("a")], **own, template_kwargs={"effort": "zebra"})
+    assert caught.value.param == "chat_template_kwargs"
+
+
+@pytest.mark.parametrize("model", [PLAIN, FULL])
+def test_images_are_refused_while_no_model_sees(model: CheckpointText) -> None:
+    seen = {"role": "user", "content": [{"type": "image", "index": 0}]}
+    with pytest.raises(BadInput, match="no images") as caught:
+        model.render(Conversation(messages=[user("a"), seen]))
+    assert caught.value.param == "messages[1].content"
+
+
 @pytest.mark.spec("API-025")
 def test_a_nesting_too_deep_is_bad_input() -> None:
     deep: list[Any] = []
@@ -279,3 +298,65 @@ def test_end_ids_are_never_text() -> None:
     assert model.end_ids == {a, 0, 2}
     assert [model.piece(token) for token in (a, 0, 1, 2)] == [b""] * 4
     assert model.name(a) == "a"
+
+
+# --- thinking
+
+
+def thinking_text(template: str, *, marked: bool = True) -> CheckpointText:
+    """A model whose vocabulary has the tags as tokens, or has not."""
+    tokenizer = tiny_tokenizer()
+    if marked:
+        tokenizer.add_tokens([AddedToken(tag, normalized=False) for tag in ("<think>", "</think>", "<tool_call>")])
+    return CheckpointText(BpeTokenizer(tokenizer, ""), template=template)
+
+
+TURNS = (
+    "{% for m in messages %}{{ '<|im_start|>' + m.content + (m.reasoning_content or '') + '<|im_end|>' }}{% endfor %}"
+)
+
+
+@pytest.mark.spec("ENG-185", "API-258")
+@pytest.mark.parametrize("marked", [True, False])
+@pytest.mark.parametrize(
+    ("head", "thinking"),
+    [
+        ("assistant\n<think>\n", "open"),
+        ("assistant\n<think>\nWell, ", "open"),
+        ("assistant\n<think></think><think>", "open"),
+        ("assistant\n<think>\n\n</think>\n\n", "off"),
+        ("assistant\n<think></think>", "off"),
+        ("assistant\n</think>", "off"),
+        ("assistant\n{# <think> #}", "free"),
+        ("assistant\n<think>a</think> and ", "free"),
+    ],
+)
+@pytest.mark.parametrize("said", ["hi", "<think>", "<think></think>", "a</think>\n\n"])
+def test_how_the_generation_prompt_leaves_the_block(head: str, thinking: str, said: str, marked: bool) -> None:
+    model = thinking_text(TURNS + "<|im_start|>" + head, marked=marked)
+    turns = [user(said), {"role": "assistant", "content": said, "reasoning_content": said}, user(said)]
+    assert model.render(Conversation(messages=turns)).thinking == thinking
+    assert model.read(said).thinking == "free"
+
+
+@pytest.mark.spec("ENG-185")
+def test_a_model_that_knows_no_tag_does_not_think() -> None:
+    assert PLAIN.render(conversation(["<think>"] * 8)).thinking == "off"
+    assert thinking_text(CHATML).render(Conversation(messages=[user("a")])).thinking == "free"
+    assert FULL.render(Conversation(messages=[user("a")])).thinking == "free"
+    off = Conversation(messages=[user("a")], template_kwargs={"enable_thinking": False})
+    assert FULL.render(off).thinking == "off"
+
+
+@pytest.mark.spec("ENG-178")
+def test_own_text_has_its_markers() -> None:
+    model: TextModel = thinking_text(CHATML)
+    assert model.markers == {**{name: at for at, name in enumerate(SPECIALS)}, **_ids_of(model)}
+    assert list(closing_ids(model)).count(model.markers["</think>"]) == 1
+    assert b"".join(map(model.piece, closing_ids(model))).decode() == CLOSING_PHRASE
+    assert model.markers["</think>"] not in model.encode(CLOSING_PHRASE)
+    assert b"".join(map(PLAIN.piece, closing_ids(PLAIN))).decode() == CLOSING_PHRASE
+
+
+def _ids_of(model: TextModel) -> dict[str, int]:
+    return {tag: model.markers[tag] for tag in ("<think>", "</think>", "<tool_call>")}

@@ -35,7 +35,7 @@ def system(text: str) -> dict[str, Any]:
     return {"role": "system", "content": text}
 
 
-def user(text: str) -> dict[str, Any]:
+def user(text: Any) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
@@ -78,6 +78,26 @@ def test_reasoning_content_comes_before_reasoning() -> None:
 def test_missing_content_is_empty(content: dict[str, Any]) -> None:
     for role in ("user", "assistant", "system", "tool"):
         assert arrange([{"role": role, **content}], ALL) == [{"role": role, "content": ""}]
+
+
+PARTS = [{"type": "text", "text": "a"}, {"type": "image", "index": 0}]
+
+
+@pytest.mark.spec("API-182")
+@pytest.mark.parametrize("support", [ALL, NONE])
+def test_parts_of_a_message_with_images_are_kept(support: TemplateSupport) -> None:
+    for role in ("user", "assistant"):
+        assert arrange([{"role": role, "content": PARTS}], support) == [{"role": role, "content": PARTS}]
+    assert arrange([{"role": "tool", "content": PARTS}], ALL) == [{"role": "tool", "content": PARTS}]
+
+
+@pytest.mark.spec("API-182")
+def test_text_around_images_where_the_template_has_no_place_for_what_they_are_in() -> None:
+    before, after = ({"type": "text", "text": text} for text in ("<tool_response>\n", "\n</tool_response>"))
+    assert arrange([{"role": "tool", "content": PARTS}], NONE) == [user([before, *PARTS, after])]
+    (message,) = arrange([calling('{"a":1}', content=PARTS)], NONE)
+    call = '\n<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
+    assert message == {"role": "assistant", "content": [*PARTS, {"type": "text", "text": call}]}
 
 
 @pytest.mark.parametrize("calls", [None, []])

@@ -6,11 +6,20 @@ from typing import Any
 
 import pytest
 
-from tandem.engine.text.reading.deltas import Finish, FinishReason, Timings, Usage
+from tandem.engine.text.reading.deltas import (
+    CallArguments,
+    CallEnd,
+    CallStart,
+    Delta,
+    Finish,
+    FinishReason,
+    Timings,
+    Usage,
+)
 from tandem.http.openai.errors import ApiError
 from tandem.http.openai.requests import ChatRequest, CompletionRequest, parse_chat, parse_completion
 
-__all__ = ["VOCABULARY", "Names", "ask", "complete", "finish", "is_token", "refusal_of", "tool"]
+__all__ = ["CALL", "VOCABULARY", "Names", "ask", "complete", "finish", "is_token", "refusal_of", "tool"]
 
 VOCABULARY = 1000
 
@@ -34,6 +43,9 @@ def tool(name: str = "ls") -> dict[str, Any]:
 
 USAGE = Usage(prompt=7, cached=3, completion=5, reasoning=2, engine_cached=3, engine_prompt=4)
 TIMES = Timings(queue_ms=10, prompt_ms=20, predicted_ms=40, total_ms=75, blocks=2)
+
+
+CALL: list[Delta] = [CallStart(0, "c", "ls"), CallArguments(0, '{"a"'), CallArguments(0, ":1}"), CallEnd(0)]
 
 
 def finish(reason: FinishReason = "stop", *, usage: Usage = USAGE, timings: Timings = TIMES) -> Finish:

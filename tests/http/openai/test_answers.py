@@ -12,9 +12,6 @@ from openai.types import Completion
 from openai.types.chat import ChatCompletion
 
 from tandem.engine.text.reading.deltas import (
-    CallArguments,
-    CallEnd,
-    CallStart,
     Content,
     Delta,
     Finish,
@@ -27,14 +24,13 @@ from tandem.engine.verbs import TokenLogprob
 from tandem.http.openai.answers import Answer, chat_body, completion_body
 from tandem.http.openai.counts import timings_json, usage_json
 from tandem.http.openai.errors import ApiError
-from tests.http.openai.samples import Names, finish
+from tests.http.openai.samples import CALL, Names, finish
 
 TIMINGS = """
     cache_n prompt_n prompt_ms prompt_per_token_ms prompt_per_second predicted_n predicted_ms predicted_per_token_ms
     predicted_per_second draft_n draft_n_accepted ttft_ms queue_ms total_ms blocks tokens_per_block reasoning_n
     cache_source
 """
-CALL: list[Delta] = [CallStart(0, "c", "ls"), CallArguments(0, '{"a"'), CallArguments(0, ":1}"), CallEnd(0)]
 
 
 def answer(*deltas: Delta, index: int = 0) -> Answer:

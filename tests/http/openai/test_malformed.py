@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,7 +17,10 @@ from tandem.http.openai.fields import CHAT_FIELDS, COMPLETION_FIELDS
 from tandem.http.openai.requests import parse_chat, parse_completion
 from tests.http.openai.samples import is_token, tool
 
-PARSERS = {"chat": parse_chat, "completion": parse_completion}
+PARSERS: dict[str, Callable[[dict[str, Any], Callable[[int], bool]], object]] = {
+    "chat": parse_chat,
+    "completion": parse_completion,
+}
 
 WHOLE: dict[str, dict[str, Any]] = {
     "chat": {

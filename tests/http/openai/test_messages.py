@@ -38,6 +38,7 @@ BAD_MESSAGES: list[tuple[Any, str]] = [
     ([{"role": "user", "content": [{"type": "text"}]}], "messages[0].content[0].text"),
     ([USER, {"role": "user", "content": [IMAGE]}], "messages[1].content[0].image_url"),
     ([{"role": "user", "content": [{"type": "input_audio"}]}], "messages[0].content[0]"),
+    ([{"role": "user", "content": [{"type": "video_url", "video_url": {}}]}], "messages[0].content[0]"),
     ([{"role": "user", "content": [{"type": ["text"]}]}], "messages[0].content[0]"),
     ([{"role": "user", "content": "x", "name": 5}], "messages[0].name"),
     ([{"role": "tool", "content": "x", "tool_call_id": 5}], "messages[0].tool_call_id"),

@@ -7,10 +7,21 @@ from typing import Any
 
 import pytest
 
+from tandem.engine.grammar.constraints import (
+    Calls,
+    CallsOrDocument,
+    Choice,
+    Constraint,
+    JsonObject,
+    JsonSchema,
+    Regex,
+)
+from tandem.engine.text.images import LoadedImages
 from tandem.engine.verbs import SamplingRules
 from tandem.http.openai.errors import ApiError
-from tandem.http.openai.requests import conversation, resolve_limit, to_rules
-from tests.http.openai.samples import ask, complete, refusal_of, tool
+from tandem.http.openai.images import LEFT_OUT
+from tandem.http.openai.requests import Defaults, conversation, parse_chat, resolve_limit, to_rules
+from tests.http.openai.samples import ask, complete, is_token, refusal_of, tool
 
 TODAY = datetime.date(2026, 1, 2)
 
@@ -94,8 +105,6 @@ BAD_CHAT: list[tuple[dict[str, Any], str]] = [
     ),
     ({"tool_choice": "required"}, "tool_choice"),
     ({"tool_choice": "required", "tools": []}, "tool_choice"),
-    ({"tool_choice": "required", "tools": [tool()]}, "tool_choice"),
-    ({"tool_choice": {"type": "function", "function": {"name": "ls"}}, "tools": [tool()]}, "tool_choice"),
     ({"tool_choice": {"type": "function", "function": {"name": "rm"}}, "tools": [tool()]}, "tool_choice"),
     ({"tool_choice": {"type": "function"}}, "tool_choice"),
     ({"tool_choice": "any"}, "tool_choice"),
@@ -104,10 +113,9 @@ BAD_CHAT: list[tuple[dict[str, Any], str]] = [
     ({"response_format": "json"}, "response_format"),
     ({"response_format": {}}, "response_format.type"),
     ({"response_format": {"type": "yaml"}}, "response_format.type"),
-    ({"response_format": {"type": "json_object"}}, "response_format"),
     ({"response_format": {"type": "json_schema"}}, "response_format.json_schema.schema"),
     ({"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}}, "response_format.json_schema.schema"),
-    ({"response_format": {"type": "json_schema", "json_schema": {"schema": {}}}}, "response_format"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"schema": []}}}, "response_format.json_schema.schema"),
     ({"structured_outputs": []}, "structured_outputs"),
     ({"structured_outputs": {}}, "structured_outputs"),
     ({"structured_outputs": {"regex": "a", "json": {}}}, "structured_outputs"),
@@ -115,7 +123,6 @@ BAD_CHAT: list[tuple[dict[str, Any], str]] = [
     ({"structured_outputs": {"choice": []}}, "structured_outputs.choice"),
     ({"structured_outputs": {"choice": ["a", 5]}}, "structured_outputs.choice"),
     ({"structured_outputs": {"json": "{}"}}, "structured_outputs.json"),
-    ({"structured_outputs": {"regex": "a"}}, "structured_outputs"),
     ({"structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"}}, "structured_outputs"),
 ]
 
@@ -148,7 +155,7 @@ BAD_COMPLETION: list[tuple[dict[str, Any], str]] = [
     ({"best_of": 0}, "best_of"),
     ({"n": 2, "stream": True}, "n"),
     ({"max_tokens": 0}, "max_tokens"),
-    ({"structured_outputs": {"choice": ["a"]}}, "structured_outputs"),
+    ({"structured_outputs": {"choice": ["a", None]}}, "structured_outputs.choice"),
     ({"temperature": 3}, "temperature"),
 ]
 
@@ -304,6 +311,61 @@ def test_text_is_no_constraint() -> None:
     assert ask(response_format={"type": "text"}) == ask()
 
 
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+AS_SCHEMA = {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}}
+DOCUMENT = JsonSchema(SCHEMA, "response_format.json_schema.schema")
+TOOLS = [tool("ls"), tool("rm")]
+RM = {"type": "function", "function": {"name": "rm"}}
+
+
+@pytest.mark.spec("API-117", "API-119", "API-125", "API-132", "API-135")
+@pytest.mark.parametrize(
+    ("fields", "constraint"),
+    [
+        ({"response_format": {"type": "json_object"}}, JsonObject()),
+        (AS_SCHEMA, DOCUMENT),
+        ({"structured_outputs": {"json": SCHEMA}}, JsonSchema(SCHEMA, "structured_outputs.json")),
+        ({"structured_outputs": {"regex": "a+"}}, Regex("a+", "structured_outputs.regex")),
+        ({"structured_outputs": {"choice": ["a", "b"]}}, Choice(("a", "b"), "structured_outputs.choice")),
+        ({"tools": TOOLS}, None),
+        ({"tools": TOOLS, "tool_choice": "none"}, None),
+        ({"tools": TOOLS, "tool_choice": "required"}, Calls(tuple(TOOLS), None, 16)),
+        ({"tools": TOOLS, "tool_choice": "required", "parallel_tool_calls": False}, Calls(tuple(TOOLS), None, 1)),
+        ({"tools": TOOLS, "tool_choice": RM}, Calls(tuple(TOOLS), ("rm",), 1)),
+        ({"tools": TOOLS, "tool_choice": RM, "parallel_tool_calls": True}, Calls(tuple(TOOLS), ("rm",), 16)),
+        ({"tools": TOOLS, **AS_SCHEMA}, CallsOrDocument(Calls(tuple(TOOLS), None, 16), DOCUMENT)),
+        ({"tools": TOOLS, "tool_choice": "none", **AS_SCHEMA}, DOCUMENT),
+        ({"tools": [], **AS_SCHEMA}, DOCUMENT),
+        ({"tools": TOOLS, "tool_choice": "required", **AS_SCHEMA}, Calls(tuple(TOOLS), None, 16)),
+    ],
+)
+def test_the_language_of_the_answer(fields: dict[str, Any], constraint: Constraint | None) -> None:
+    assert ask(**fields).constraint == constraint
+
+
+@pytest.mark.spec("API-135")
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [({**AS_SCHEMA, "tools": TOOLS}, "tools"), ({"tool_choice": RM, "tools": TOOLS}, "tool_choice")],
+)
+def test_calls_that_are_not_xml_cannot_be_forced(fields: dict[str, Any], param: str) -> None:
+    body = {"messages": [USER], **fields}
+    pythonic = Defaults(tool_format="pythonic")
+    with pytest.raises(ApiError) as refusal:
+        parse_chat(body, lambda token: True, pythonic)
+    assert refusal.value.param == param
+    assert parse_chat({**body, "tool_choice": "none"}, lambda token: True, pythonic).single_call is False
+
+
+@pytest.mark.spec("API-119")
+def test_when_a_generation_ends_at_its_first_call() -> None:
+    assert not ask(tools=TOOLS).single_call
+    assert not ask(tools=TOOLS, parallel_tool_calls=True).single_call
+    assert ask(tools=TOOLS, parallel_tool_calls=False).single_call
+    assert ask(tools=TOOLS, tool_choice=RM).single_call
+    assert not ask(tools=TOOLS, tool_choice=RM, parallel_tool_calls=True).single_call
+
+
 @pytest.mark.spec("API-116")
 def test_tool_choice_none_renders_no_tools() -> None:
     tools = [tool("ls"), tool("rm")]
@@ -318,6 +380,19 @@ def test_tool_choice_none_renders_no_tools() -> None:
 @pytest.mark.parametrize("tools", [[], None])
 def test_no_tools_with_any_free_choice(choice: Any, tools: Any) -> None:
     assert conversation(ask(tools=tools, tool_choice=choice), TODAY) == conversation(ask(), TODAY)
+
+
+@pytest.mark.spec("API-249")
+def test_only_the_conversation_loses_a_left_out_image() -> None:
+    parts = [{"type": "image_url", "image_url": {"url": f"https://a.example/{n}"}} for n in range(2)]
+    request = parse_chat({"messages": [{"role": "user", "content": parts}]}, is_token, Defaults(sight="sees"))
+    kept = {"type": "image", "index": 1}
+    images = LoadedImages(left_out=1, rows=(5,))
+    found = conversation(request, TODAY, images)
+    assert found.messages[0]["content"] == [{"type": "text", "text": LEFT_OUT}, kept]
+    assert found.images is images
+    assert conversation(request, TODAY).messages is request.messages
+    assert request.messages[0]["content"] == [{"type": "image", "index": 0}, kept]
 
 
 def test_the_conversation_of_a_request() -> None:

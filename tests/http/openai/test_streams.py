@@ -12,6 +12,7 @@ from openai.types import Completion
 from openai.types.chat import ChatCompletionChunk
 
 from tandem.engine.text.reading.deltas import (
+    Blank,
     CallArguments,
     CallEnd,
     CallStart,
@@ -21,6 +22,8 @@ from tandem.engine.text.reading.deltas import (
     FinishReason,
     Line,
     Reasoning,
+    ReasoningEnd,
+    ReasoningStart,
     Timings,
     Usage,
 )
@@ -222,7 +225,7 @@ def test_legacy_logprobs() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["content", "reasoning_content", "arguments"]), texts), max_size=6))
 def test_every_text_comes_back(pieces: list[tuple[str, str]]) -> None:
-    kinds = {"content": Content, "reasoning_content": Reasoning}
+    kinds: dict[str, type[Content] | type[Reasoning]] = {"content": Content, "reasoning_content": Reasoning}
     deltas: list[Delta] = [CallStart(0, "c", "f")]
     deltas += [kinds[kind](text) if kind in kinds else CallArguments(0, text) for kind, text in pieces]
     chunks = run(chat(include_usage=True), *deltas, finish())
@@ -246,7 +249,10 @@ def test_a_surrogate_from_a_tool_value_is_replaced() -> None:
     assert content_of(run(chat(), Content("\ud83d\ude00"), finish())) == "\U0001f600"
 
 
-@pytest.mark.parametrize("delta", [Reasoning("x"), CallStart(0, "c", "f"), Line("step", "x")])
+@pytest.mark.parametrize(
+    "delta",
+    [ReasoningStart(), Reasoning("x"), ReasoningEnd(), Blank("\n"), CallStart(0, "c", "f"), Line("step", "x")],
+)
 def test_a_text_completion_has_text_alone(delta: Delta) -> None:
     with pytest.raises(TypeError):
         completion().feed([delta])

@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tandem.engine.verbs import TokenLogprob
+from tandem.engine.verbs import NOTHING_SPENT, Spent, TokenLogprob
 
 __all__ = [
     "CallArguments",
     "CallEnd",
     "CallStart",
+    "Blank",
     "Content",
     "Delta",
     "Finish",
     "FinishReason",
     "Line",
     "Reasoning",
+    "ReasoningEnd",
+    "ReasoningStart",
     "Timings",
     "Usage",
 ]
@@ -26,10 +29,31 @@ FinishReason = Literal["stop", "length", "tool_calls", "timeout", "error", "aban
 
 
 @dataclass(frozen=True, slots=True)
+class ReasoningStart:
+    """The thinking block is open: by the prompt, or by a tag of the model that is itself not handed on (API-258)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reasoning:
-    """Text of the thinking block."""
+    """Text of the thinking block, without its tags; log-probabilities as in `Content`."""
 
     text: str
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningEnd:
+    """The model, or the server, has written the closing tag. Log-probabilities are those of the tag's tokens."""
+
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """The blank lines between the closing tag and the answer's own text; at most one a choice (API-076)."""
+
+    text: str
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +122,8 @@ class Timings:
     blocks: int = 0
     drafted: int = 0
     draft_accepted: int = 0
+    spent: Spent = NOTHING_SPENT
+    """Draft, verify and commit milliseconds of all rounds; not on the wire."""
     cache_source: Literal["response", "session", "prefix", "none"] = "none"
 
 
@@ -111,4 +137,6 @@ class Finish:
     detail: str | None = None
 
 
-Delta: TypeAlias = Reasoning | Content | CallStart | CallArguments | CallEnd | Line | Finish
+Delta: TypeAlias = (
+    ReasoningStart | Reasoning | ReasoningEnd | Blank | Content | CallStart | CallArguments | CallEnd | Line | Finish
+)

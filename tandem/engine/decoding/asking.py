@@ -1,0 +1,35 @@
+"""A hidden question about a prompt, asked before its turn (ENG-042): for whoever decides how the turn is to be run.
+
+The question is read in a sequence of its own, over the turn's prompt up to a parting point. The turn then resumes at
+the last grid line before that point, on rows that a cold run would have written alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tandem.engine.text.prompt import Prompt, Span
+from tandem.engine.verbs import Engine, RowsT, SeqT
+
+__all__ = ["ask_in_prompt"]
+
+
+def ask_in_prompt(
+    engine: Engine[SeqT, RowsT], prompt: Prompt, parting: int, question: Sequence[int], options: Sequence[int]
+) -> tuple[float, ...]:
+    """Probabilities of `options` after the first `parting` rows of `prompt` and the ids of `question`.
+
+    No sequence may be open on an engine that holds one at a time. Raises `EngineError` as the verbs do, and whatever
+    happens closes what it opened.
+    """
+    if not 0 < parting <= len(prompt.ids) or not question:
+        raise ValueError(f"a question needs ids, and a parting point within the {len(prompt.ids)} rows, not {parting}")
+    ids = (*prompt.ids[:parting], *question)
+    spans = (Span("client", 0, parting), Span("question", parting, len(ids)))
+    seq = engine.open(Prompt(ids, spans, parting))
+    try:
+        while engine.prefill(seq, len(ids)).done < len(ids):
+            pass
+        return engine.ask(seq, (), options)
+    finally:
+        engine.close(seq)

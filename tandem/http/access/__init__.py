@@ -1,0 +1,1 @@
+"""Who may do what: decided from a request's method, path, headers and peer, without I/O."""

@@ -1,0 +1,135 @@
+"""From the exchange's events to the bytes of one answer, whole or streamed; runs in the request's task."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Protocol, assert_never
+
+from tandem.engine.text.reading.deltas import CallEnd, Delta, Finish
+from tandem.http.exchange import End, Event, Exchange, Output, Prefilling, Silence, Waiting
+from tandem.http.openai import comments, errors
+from tandem.http.openai.answers import Answer
+from tandem.http.openai.chunks import Stream
+from tandem.http.openai.errors import ApiError
+from tandem.http.record import RequestRecord
+
+__all__ = ["Answering", "Encoders"]
+
+log = logging.getLogger(__name__)
+
+
+class Encoders(Protocol):
+    """How one response is written."""
+
+    def stream(self) -> Stream:
+        """The encoder of a streamed answer."""
+
+    def body(self, answers: Sequence[Answer]) -> bytes:
+        """The JSON answer of these choices. Raises `ApiError` 500 when one of them has failed."""
+
+
+class Answering:
+    """Turns the exchange's events into bytes, and leaves the exchange however the request ends."""
+
+    def __init__(self, encoders: Encoders, exchange: Exchange, record: RequestRecord, choices: int) -> None:
+        self._encoders = encoders
+        self._exchange = exchange
+        self._record = record
+        self._answers = [Answer(index) for index in range(choices)]
+        self._stream = encoders.stream()
+        self._ends = 0
+        """Choices whose end has been noted."""
+        self._is_open = False
+        """Whether any byte of the stream has been given out."""
+        self._has_started = False
+        """Whether the stream's first event has."""
+
+    async def whole(self) -> bytes:
+        """The JSON body. Raises `ApiError` for a refusal or a failure."""
+        while not isinstance(event := await self._exchange.next(), End):
+            if isinstance(event, Output):
+                self._note(event)
+                for batch in event.batches:
+                    self._answers[batch.choice].feed(batch.deltas)
+        if any(answer.finish is None for answer in self._answers):  # the slot has failed, or a choice before it
+            raise errors.internal()
+        return self._encoders.body(self._answers)
+
+    async def pieces(self, first: bytes) -> AsyncIterator[bytes]:  # noqa: ASYNC900  Quart streams nothing else
+        """The stream's bytes, `first` among them. Holds nothing: `aclose` cleans up after it."""
+        piece = first
+        while piece:
+            yield piece
+            piece = await self._advance_open()
+
+    async def advance(self) -> bytes:
+        """The next bytes there are to send; empty at the end. Raises `ApiError` where nothing has gone out yet."""
+        while not self._stream.ended:
+            event = await self._exchange.next()
+            data = self._encode(event)
+            if data:
+                self._is_open = True
+                return data
+        return b""
+
+    async def _advance_open(self) -> bytes:
+        """As `advance`, once the status is out: what fails now ends the stream by an error chunk (API-145)."""
+        try:
+            return await self.advance()
+        except ApiError as error:
+            self._record.failed(error)
+            return self._stream.fail(error)
+        except Exception:
+            log.exception("[http] request %s failed in its stream", self._record.request_id)
+            self._record.failed(errors.internal())
+            return self._stream.fail(errors.internal())
+
+    def _encode(self, event: Event) -> bytes:
+        match event:
+            case Waiting(position, waited_s):
+                return comments.waiting(position, waited_s)
+            case Prefilling(done, total):
+                return comments.prefill(done, total)
+            case Silence():
+                return comments.PING
+            case Output():
+                return self._encode_output(event)
+            case End():  # without a `Finish`: the slot has failed
+                raise errors.internal()
+            case _:
+                assert_never(event)
+
+    def _encode_output(self, output: Output) -> bytes:
+        self._note(output)
+        deltas = [delta for batch in output.batches for delta in batch.deltas]
+        if not self._is_open and _is_error(deltas[0]):
+            raise errors.internal()
+        if self._has_started:
+            return self._stream.feed(deltas)
+        self._has_started = True
+        return self._stream.open() + self._stream.feed(deltas)
+
+    def _note(self, output: Output) -> None:
+        """Ends and calls, for the row."""
+        for batch in output.batches:
+            finishes = _finishes(batch.deltas)
+            self._ends += len(finishes)
+            self._record.finished(finishes)
+            self._record.calls += sum(isinstance(delta, CallEnd) for delta in batch.deltas)
+            if any(finish.reason == "error" for finish in finishes):
+                self._record.failed(errors.internal())
+
+    async def aclose(self) -> None:
+        """Nothing of the request is left in queue or slot afterwards; what was written so far is noted."""
+        finishes = await self._exchange.aclose()
+        self._record.finished(finishes[self._ends :])
+        self._record.slot = self._exchange.slot
+
+
+def _finishes(deltas: Iterable[Delta]) -> list[Finish]:
+    return [delta for delta in deltas if isinstance(delta, Finish)]
+
+
+def _is_error(delta: Delta) -> bool:
+    return isinstance(delta, Finish) and delta.reason == "error"
