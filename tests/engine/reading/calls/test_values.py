@@ -119,9 +119,10 @@ def test_value_gets_its_schema_s_type(schema: Any, value: str, expected: str) ->
 def test_numbers_of_any_length_are_read_in_one_pass() -> None:
     zeros, digits = "0" * 300_000, "9" * 300_000
     assert typed(zeros + "x", INTEGER, None) == f'"{zeros}x"'
-    assert typed(zeros + digits, INTEGER, None) == digits
-    assert typed(digits, UNION, None) == digits
-    assert typed(f"[{digits}]", ARRAY, None) == f"[{digits}]"
+    assert typed("-0" + digits[:3999], INTEGER, None) == "-" + digits[:3999]
+    for value in (zeros + digits, digits, f"{digits}.5"):
+        assert typed(value, INTEGER, None) == typed(value, UNION, None) == f'"{value}"', "more than clients can read"
+    assert typed(f"[{digits}]", ARRAY, None) == f'"[{digits}]"'
     assert typed("[" * 100_000, ARRAY, None) == json.dumps("[" * 100_000)
 
 

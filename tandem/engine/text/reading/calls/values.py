@@ -21,9 +21,10 @@ _WORDS = {
     "boolean": {"true": "true", "false": "false", "True": "true", "False": "false"},
     "null": {"null": "null", "None": "null"},
 }
-_INTEGER = re.compile(r"(-?)([0-9]+)(?:\.0+)?")
-_NUMBER = re.compile(r"(-?)([0-9]+)((?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
-_CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+# Python reads no integer of more than 4,300 digits; a longer one stays a string, which every client can read.
+_INTEGER = re.compile(r"(-?)([0-9]{1,4000})(?:\.0+)?")
+_NUMBER = re.compile(r"(-?)([0-9]{1,4000})((?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
+_CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,3999}")
 _CONTAINERS = {"{": "object", "[": "array"}
 
 
@@ -114,8 +115,8 @@ def _canonical(value: str, types: frozenset[str]) -> str | None:
 
 def _is_json(value: str) -> bool:
     try:
-        checked(value)
-    except ValueError:
+        json.loads(value, parse_float=str, parse_constant=_refuse)
+    except (ValueError, RecursionError):  # integers of too many digits are among the first
         return False
     return True
 
@@ -124,10 +125,7 @@ def _is_canonical(value: str) -> bool:
     """On one line, with the separators of Python's writer or of JavaScript's; a pretty-printed file is a string."""
     if not _is_json(value):
         return False
-    try:
-        parsed = json.loads(value)
-    except ValueError:  # an integer of more digits than Python reads
-        return False
+    parsed = json.loads(value)
     return value in (
         json.dumps(parsed, ensure_ascii=False),
         json.dumps(parsed, ensure_ascii=False, separators=(",", ":")),
