@@ -278,3 +278,18 @@ async def test_request_keys_are_logged_where_it_is_asked_for(
         await harness.client.send(CHAT, body)
     assert "model='M' messages=list temperature=0.5 stop=list user=str others=1" in caplog.text
     assert "MARKED" not in caplog.text
+
+
+@pytest.mark.spec("API-053", "API-003")
+@pytest.mark.parametrize("ticks", range(12))
+async def test_a_loop_that_stalls_while_health_is_asked_is_no_failure(
+    mock_clock: trio.testing.MockClock, ticks: int
+) -> None:
+    async with open_harness() as harness:
+        call = harness.client.start("/health")
+        for _ in range(ticks):
+            await trio.lowlevel.checkpoint()
+        mock_clock.jump(0.3)  # nobody ran meanwhile
+        await call.finished.wait()
+        assert (call.status, call.json["status"]) == (200, "ok")
+        assert "inflight" in call.json

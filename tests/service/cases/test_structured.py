@@ -139,15 +139,14 @@ async def test_g07_large_bounds_compile_quickly_or_are_refused(
     autojump_clock: trio.testing.MockClock, schema: Any
 ) -> None:
     text = FakeText()
-    Grammars(text).compile(JsonSchema(T, "x"))
     spent = []
     for _ in range(3):
         grammars = Grammars(text)
         grammars.compile(JsonSchema(T, "x"))  # builds the vocabulary
-        start = time.perf_counter()
+        start = time.process_time()
         grammars.compile(JsonSchema(one(schema), "x"))
-        spent.append(time.perf_counter() - start)
-    assert min(spent) < 0.05
+        spent.append(time.process_time() - start)
+    assert min(spent) < 0.25, "50 ms on a quiet machine; what explodes takes seconds"
     async with open_harness() as harness:
         answer = await ask(harness, "x", stream=False, max_tokens=40, **OFF, **schema_format(one(schema)))
         assert (answer.content or "").startswith('{"v"')
