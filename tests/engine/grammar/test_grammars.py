@@ -94,11 +94,11 @@ def test_long_repeats_compile_in_no_time_or_are_refused(schema: Any) -> None:
     grammars.compile(JsonObject())
     taken = []
     for attempt in range(3):
-        begin = time.perf_counter()
+        begin = time.process_time()
         with suppress(BadInput):
             grammars.compile(JsonSchema({**schema, "title": str(attempt)}, "schema"))
-        taken.append(time.perf_counter() - begin)
-    assert min(taken) < 0.05
+        taken.append(time.process_time() - begin)
+    assert min(taken) < 0.25, "50 ms on a quiet machine; what explodes takes seconds"
 
 
 @pytest.mark.spec("API-128")
