@@ -641,19 +641,14 @@ async def test_e_odd_tool_schemas(autojump_clock: trio.testing.MockClock) -> Non
         for parameters in odd:
             offered = {"type": "function", "function": {"name": "f", "parameters": parameters}}
             for value in ("5", "x", "", '{"q": 1}', "9" * 5000):
+                say = ["<tool_call>", written("f", p=value)[len("<tool_call>") : -len("</tool_call>")], "</tool_call>"]
                 for stream in (True, False):
-                    answer = await ask(harness, written("f", p=value), stream=stream, tools=[offered])
+                    answer = await ask(harness, say, stream=stream, tools=[offered])
                     assert (answer.calls[0].name, answer.finish) == ("f", "tool_calls")
                     assert answer.calls[0].values.keys() == {"p"}
                     call = await harness.client.send(
                         CHAT,
-                        chat(
-                            {"say": written("f", p=value)},
-                            stream=stream,
-                            tools=[offered],
-                            tool_choice="required",
-                            max_tokens=60,
-                        ),
+                        chat({"say": say}, stream=stream, tools=[offered], tool_choice="required", max_tokens=60),
                     )
                     assert call.status in (200, 400)
                     if call.status == 400:
