@@ -7,6 +7,9 @@ from hypothesis import settings
 
 from tandem.config import ENV_PREFIX
 
+settings.register_profile("calm", deadline=None)
+settings.load_profile("calm")
+"""A loaded machine's slow example is no fault: no test is timed."""
 settings.register_profile("fuzz", max_examples=20_000, deadline=None)
 """`make fuzz`: --hypothesis-profile=fuzz."""
 
