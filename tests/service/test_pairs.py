@@ -12,32 +12,23 @@ import jsonschema
 import pytest
 import trio.testing
 
+from tests.service.cases.asking import (
+    BLOCK,
+    BLOCKS,
+    CHAT,
+    STREAMED,
+    ask,
+    ask_all,
+    counted,
+    only_call,
+    schema_format,
+    tool,
+    written,
+)
 from tests.service.harness import Call, Harness, chat, open_harness
-from tests.service.said import Said, all_said, said
+from tests.service.said import all_said, said
 
-CHAT = "/v1/chat/completions"
-BLOCKS = (1, 3, 32)
-STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["stream", "body"])
-BLOCK = pytest.mark.parametrize("block", BLOCKS)
-
-
-def tool(name: str = "ls", **properties: str) -> dict[str, Any]:
-    schema = {
-        "type": "object",
-        "properties": {key: {"type": kind} for key, kind in properties.items()},
-        "required": list(properties),
-    }
-    return {"type": "function", "function": {"name": name, "parameters": schema}}
-
-
-def written(name: str, **values: object) -> str:
-    """A call as the model writes it."""
-    shown = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
-    parameters = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in shown.items())
-    return f"<tool_call>\n<function={name}>\n{parameters}</function>\n</tool_call>"
-
-
-TOOLS = [tool("ls", path="string"), tool("add", a="integer", b="integer")]
+TOOLS = [tool("ls", {"path": "string"}), tool("add", {"a": "integer", "b": "integer"})]
 LS = written("ls", path="/tmp")
 ADD = written("add", a=1, b=2)
 SCHEMA = {
@@ -46,28 +37,9 @@ SCHEMA = {
     "required": ["t"],
     "additionalProperties": False,
 }
-DOCUMENT = {"response_format": {"type": "json_schema", "json_schema": {"name": "t", "schema": SCHEMA}}}
+DOCUMENT = schema_format(SCHEMA)
 JSON = '{"t": 5}'
 NAMED = {"type": "function", "function": {"name": "add"}}
-
-
-async def ask(harness: Harness, say: str, *, stream: bool, block: int = 1, **fields: Any) -> Said:
-    call = await harness.client.send(CHAT, chat({"say": say, "block": block}, stream=stream, **fields))
-    return said(call)
-
-
-async def ask_twice(harness: Harness, say: str, **fields: Any) -> list[Said]:
-    return all_said(await harness.client.send(CHAT, chat({"say": say}, n=2, **fields)))
-
-
-def counted(answer: Said) -> tuple[int, int]:
-    """Completion and reasoning tokens. The prompt holds the script, and so is not the same with another block size."""
-    return answer.usage["completion_tokens"], answer.usage["completion_tokens_details"]["reasoning_tokens"]
-
-
-def only_call(answer: Said) -> tuple[str, Any]:
-    [call] = answer.calls
-    return call.name, call.values
 
 
 async def leave_inside(harness: Harness, say: str, pieces: int, **fields: Any) -> Call:
@@ -157,7 +129,7 @@ class TestThinking:
     @pytest.mark.spec("API-032", "ENG-083")
     async def test_two_choices(self, autojump_clock: trio.testing.MockClock) -> None:
         async with open_harness() as harness:
-            for answer in await ask_twice(harness, "<think>why</think>\n\nso"):
+            for answer in await ask_all(harness, "<think>why</think>\n\nso"):
                 assert (answer.reasoning, answer.content, answer.finish) == ("why", "so", "stop")
 
     @pytest.mark.spec("API-167")
@@ -237,7 +209,7 @@ class TestToolsAuto:
     @pytest.mark.spec("API-105", "ENG-083")
     async def test_two_choices(self, autojump_clock: trio.testing.MockClock) -> None:
         async with open_harness() as harness:
-            answers = await ask_twice(harness, f"{LS}\n{ADD}", tools=TOOLS)
+            answers = await ask_all(harness, f"{LS}\n{ADD}", tools=TOOLS)
             assert [[call.name for call in answer.calls] for answer in answers] == [["ls", "add"]] * 2
             assert len({call.id for answer in answers for call in answer.calls}) == 4
 
@@ -318,7 +290,7 @@ class TestToolsForced:
     @pytest.mark.spec("API-117", "ENG-083")
     async def test_two_choices(self, autojump_clock: trio.testing.MockClock) -> None:
         async with open_harness() as harness:
-            for answer in await ask_twice(harness, LS, tools=TOOLS, tool_choice="required"):
+            for answer in await ask_all(harness, LS, tools=TOOLS, tool_choice="required"):
                 assert only_call(answer) == ("ls", {"path": "/tmp"})
 
     @pytest.mark.spec("API-167")
@@ -361,7 +333,7 @@ class TestSchema:
     @pytest.mark.spec("API-126", "ENG-083")
     async def test_two_choices(self, autojump_clock: trio.testing.MockClock) -> None:
         async with open_harness() as harness:
-            for answer in await ask_twice(harness, JSON, **DOCUMENT):
+            for answer in await ask_all(harness, JSON, **DOCUMENT):
                 assert (answer.content, answer.finish) == (JSON, "stop")
 
     @pytest.mark.spec("API-127", "ENG-086")
@@ -403,7 +375,7 @@ class TestStop:
     @pytest.mark.spec("API-083", "ENG-083")
     async def test_two_choices(self, autojump_clock: trio.testing.MockClock) -> None:
         async with open_harness() as harness:
-            for answer in await ask_twice(harness, "one two three", stop=[" two"]):
+            for answer in await ask_all(harness, "one two three", stop=[" two"]):
                 assert (answer.content, answer.finish) == ("one", "stop")
 
     @STREAMED
@@ -445,7 +417,7 @@ class TestBudget:
     @pytest.mark.spec("API-095", "ENG-083")
     async def test_two_choices(self, autojump_clock: trio.testing.MockClock) -> None:
         async with open_harness() as harness:
-            first, second = await ask_twice(harness, f"<think>{'w ' * 50}</think>x", max_reasoning_tokens=5)
+            first, second = await ask_all(harness, f"<think>{'w ' * 50}</think>x", max_reasoning_tokens=5)
             assert first == second
             assert first.content == "x"
 
@@ -513,5 +485,5 @@ class TestOneCall:
     @pytest.mark.spec("API-119", "ENG-083")
     async def test_two_choices(self, autojump_clock: trio.testing.MockClock) -> None:
         async with open_harness() as harness:
-            for answer in await ask_twice(harness, f"{LS}\n{ADD}", tools=TOOLS, parallel_tool_calls=False):
+            for answer in await ask_all(harness, f"{LS}\n{ADD}", tools=TOOLS, parallel_tool_calls=False):
                 assert only_call(answer) == ("ls", {"path": "/tmp"})

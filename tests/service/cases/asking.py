@@ -91,7 +91,7 @@ def only_call(answer: Said) -> tuple[str, Any]:
 
 
 def counted(answer: Said) -> tuple[int, int]:
-    """Completion and reasoning tokens."""
+    """Completion and reasoning tokens. The prompt holds the script, and so is not the same with another block size."""
     return answer.usage["completion_tokens"], answer.usage["completion_tokens_details"]["reasoning_tokens"]
 
 

@@ -92,12 +92,10 @@ class _PythonicCalls:
         while True:
             if self._after_call:
                 source.skip()
-            at = source.text.find("<", source.seen)
-            upto = at if at >= 0 else len(source.text)
-            solid = source.seen + len(source.text[source.seen : upto].rstrip(SPACE))
-            if solid > source.seen:
+            start = source.seen
+            at, solid = source.find_tag()
+            if solid > start:
                 self._release(solid)
-            source.seen = upto
             if at < 0:
                 yield
             elif source.text.startswith(_OPEN, at):

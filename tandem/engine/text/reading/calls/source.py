@@ -45,6 +45,15 @@ class Source:
         self.seen = max(self.seen, upto)
         return piece
 
+    def find_tag(self) -> tuple[int, int]:
+        """The index of the next `<`, -1 where there is none yet, and that up to which what stands before it is text
+        for good: white space at its end may belong to a call. Looks ahead from `seen`, and moves it.
+        """
+        start = self.seen
+        at = self.text.find("<", start)
+        self.seen = at if at >= 0 else len(self.text)
+        return at, start + len(self.text[start : self.seen].rstrip(SPACE))
+
     def unread(self, piece: str) -> None:
         """Put back what was read last."""
         self._start = self.offset - len(piece)

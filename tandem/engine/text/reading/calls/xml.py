@@ -112,14 +112,12 @@ class _XmlCalls:
         while True:
             if self._after_call:
                 source.skip()
-            at = source.text.find("<", source.seen)
-            upto = at if at >= 0 else len(source.text)
-            solid = source.seen + len(source.text[source.seen : upto].rstrip(SPACE))
-            if solid > source.seen:
+            start = source.seen
+            at, solid = source.find_tag()
+            if solid > start:
                 self._release(solid)
-            source.seen = upto
             if at < 0:
-                self._is_idle = source.at == upto and self._broken is None and not self._after_call
+                self._is_idle = source.at == source.seen and self._broken is None and not self._after_call
                 yield
                 self._is_idle = False
                 continue
