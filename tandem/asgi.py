@@ -58,13 +58,13 @@ class AsgiService:
         async with AsyncExitStack() as stack:
             try:
                 settings = Settings.from_sources({}, os.environ)
-                stack.enter_context(setup_logging(log_content=settings.log_content))
+                logs = stack.enter_context(setup_logging(log_content=settings.log_content))
                 temporary = settings.fake and "state_dir" not in settings.named
                 state = stack.enter_context(open_state(settings.state_dir, temporary=temporary))
                 secrets = read_secrets(os.environ, state.path)
                 access = Access.from_settings(settings, secrets, machine_names(socket.gethostname()))
                 model = await trio.to_thread.run_sync(partial(find_model, settings, state, _quiet))
-                parts = await stack.enter_async_context(open_parts(settings, state, model, _quiet))
+                parts = await stack.enter_async_context(open_parts(settings, state, model, _quiet, logs))
             except Exception as error:
                 # Hypercorn prints the traceback.
                 log.error("[service] the start failed: %s", " ".join(str(error).split()))

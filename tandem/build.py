@@ -17,6 +17,8 @@ from tandem.config import Settings
 from tandem.engine.errors import CheckpointError
 from tandem.engine.fake import FakeEngine
 from tandem.engine.verbs import Engine
+from tandem.identity import identify
+from tandem.log import LogBook
 from tandem.service import Parts
 from tandem.state import State
 from tandem.store.aio import open_aio
@@ -28,7 +30,7 @@ log = logging.getLogger(__name__)
 Progress = Callable[[str, int, int], None]
 """What is under way, how much of it is done, and all of it."""
 
-THREADS = {"prompt": 1, "body": 1, "grammar": 1, "image": 1, "docs": 1}
+THREADS = {"prompt": 1, "body": 1, "grammar": 1, "image": 1, "docs": 1, "usage": 1}
 """Worker threads a purpose may use at once; the engine and the event loop need the cores."""
 
 
@@ -48,8 +50,10 @@ def find_model(settings: Settings, state: State, progress: Progress) -> Path | N
 
 
 @asynccontextmanager
-async def open_parts(settings: Settings, state: State, model: Path | None, progress: Progress) -> AsyncIterator[Parts]:
-    """The parts of a real service, the model loaded. Raises `CheckpointError`.
+async def open_parts(
+    settings: Settings, state: State, model: Path | None, progress: Progress, logs: LogBook
+) -> AsyncIterator[Parts]:
+    """The parts of a real service, the model loaded; `logs` are the lines its log writes. Raises `CheckpointError`.
 
     The engine thread loads what it will run: on a thread of its own the load would leave a second team of OpenMP
     threads behind, and with more of them than cores every parallel region is slower.
@@ -57,7 +61,14 @@ async def open_parts(settings: Settings, state: State, model: Path | None, progr
     wall = SystemWallClock()
     path = replace(settings, state_dir=state.path).ledger_path  # STATE may be a temporary one
     ledger = None if path is None else partial(open_aio, path)
-    parts = partial(Parts, store=Store(ledger, wall), blocking=Threads.with_limits(THREADS), wall=wall)
+    parts = partial(
+        Parts,
+        store=Store(ledger, wall),
+        blocking=Threads.with_limits(THREADS),
+        wall=wall,
+        identity=identify(settings),
+        logs=logs,
+    )
     if model is None:
         fake = FakeEngine(max_len=settings.max_len, grid=settings.prefix_chunk)
         yield parts(engine=fake, host=InlineHost(fake))

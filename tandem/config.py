@@ -60,7 +60,7 @@ def _setting(kind: Kind, default: Any, *, group: str, help: str, shown: str | No
 
 SERVER, ACCESS, MODEL, ANSWERS = "Server", "Access", "Model", "Answers"
 IMAGES = "Images"
-LIMITS, STATE, LOGS = "Limits and waiting", "State and ledger", "Logs"
+LIMITS, STATE, LOGS, LIVE = "Limits and waiting", "State and ledger", "Logs", "Live view"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,6 +279,34 @@ class Settings:
         group=STATE,
         shown="no ledger",
         help="SQLite file with one row a request, relative to STATE.",
+    )
+
+    usage_retention_days: int = _setting(
+        Whole(400, 36_500),
+        400,
+        group=STATE,
+        help="Days that ledger rows are kept; the view of a year needs at least 400.",
+    )
+
+    live_activity: bool = _setting(
+        OnOff(), True, group=LIVE, help="Show what each request does; off leaves counters and rates alone."
+    )
+    live_hz: Literal["0", "1", "2", "4"] = _setting(
+        Choice(("0", "1", "2", "4")),
+        "4",
+        group=LIVE,
+        help="Live events a second while a request runs and somebody watches; 0 is as --live-activity off.",
+    )
+    live_max_readers: int = _setting(
+        Whole(1, 10_000), 64, group=LIVE, help="Readers of the live view at once; the next one gets a 429."
+    )
+
+    conductor_config: Path | None = _setting(  # noqa: RUF009  (a dataclass field)
+        FilePath(),
+        None,
+        group=STATE,
+        shown="no conductor",
+        help="Directory of the conductor's documents, relative to STATE; /v1/conductor/* answers only with it.",
     )
 
     log_content: bool = _setting(

@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from logging.handlers import QueueHandler, QueueListener
 from queue import Full, Queue
 from types import MappingProxyType
@@ -19,7 +20,7 @@ from typing import Any, TextIO
 
 from tandem.store.outcome import Outcome
 
-__all__ = ["LineFormatter", "request_line", "setup_logging"]
+__all__ = ["LineFormatter", "LogBook", "LogLine", "request_line", "setup_logging"]
 
 QUEUED_LINES = 10_000
 CHAIN = 20
@@ -44,10 +45,37 @@ QUIET = MappingProxyType(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line of the log, as the log views show it (OBS-046)."""
+
+    seq: int
+    ts: float
+    """Seconds since 1970."""
+    level: str
+    source: str
+    """The tag, or `stdout` or `stderr` for what was printed."""
+    msg: str
+    request_id: str | None
+
+
+class LogBook:
+    """The newest lines of the log. Written where a line is logged, in whatever thread; read on the event loop."""
+
+    def after(self, seq: int, most: int) -> tuple[list[LogLine], int]:
+        """The lines behind `seq`, oldest first, `most` at most, and how many between were lost."""
+        return [], 0
+
+    @property
+    def newest(self) -> int:
+        """The `seq` of the newest line; 0 before the first."""
+        return 0
+
+
 @contextmanager
 def setup_logging(
     *, log_content: bool = False, level: int = logging.INFO, stream: TextIO | None = None
-) -> Iterator[None]:
+) -> Iterator[LogBook]:
     """Send what is logged inside the `with` block to `stream` (stdout by default); all of it is out at the end.
 
     Logging never waits for the stream: its thread writes, and lines that find `QUEUED_LINES` waiting are dropped and
@@ -66,7 +94,7 @@ def setup_logging(
         logging.getLogger(name).setLevel(quiet)
     listener.start()
     try:
-        yield
+        yield LogBook()
     finally:
         root.handlers[:], root.level = before
         for name, level_before in quieted.items():

@@ -30,7 +30,7 @@ from tandem.http.access.hosts import machine_names
 from tandem.http.access.rules import Access
 from tandem.http.app import create_app
 from tandem.http.limits import hypercorn_config
-from tandem.log import setup_logging
+from tandem.log import LogBook, setup_logging
 from tandem.secrets import read_secrets
 from tandem.service import Service, drain, open_service
 from tandem.state import State, open_state
@@ -50,7 +50,7 @@ def run(settings: Settings, environ: Mapping[str, str]) -> int:
     Raises `CheckpointError`, `SettingError`, `StateLocked` or `OSError` before the start.
     """
     connection.install()
-    with setup_logging(log_content=settings.log_content):
+    with setup_logging(log_content=settings.log_content) as logs:
         for variable in settings.unknown:
             log.warning("[config] %s names no setting and changes nothing", variable)
         temporary = settings.fake and "state_dir" not in settings.named
@@ -59,7 +59,7 @@ def run(settings: Settings, environ: Mapping[str, str]) -> int:
             with closing(_bind(settings)) as listener:
                 with _Progress() as progress:
                     model = find_model(settings, state, progress)
-                return trio.run(partial(_serve, settings, state, access, model, listener))
+                return trio.run(partial(_serve, settings, state, access, model, listener, logs))
 
 
 def _open_access(settings: Settings, environ: Mapping[str, str], state: State) -> Access:
@@ -85,10 +85,12 @@ def _bind(settings: Settings) -> socket.socket:
     return listener
 
 
-async def _serve(settings: Settings, state: State, access: Access, model: Path | None, listener: socket.socket) -> int:
+async def _serve(
+    settings: Settings, state: State, access: Access, model: Path | None, listener: socket.socket, logs: LogBook
+) -> int:
     async with AsyncExitStack() as stack:
         with _Progress() as progress:
-            parts = await stack.enter_async_context(open_parts(settings, state, model, progress))
+            parts = await stack.enter_async_context(open_parts(settings, state, model, progress, logs))
         service = await stack.enter_async_context(open_service(settings, parts, access))
         shutdown = trio.Event()
         config: HypercornConfig = hypercorn_config()

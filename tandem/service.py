@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ import trio
 
 from tandem.actors.host import EngineHost
 from tandem.actors.kit import Actor, ActorGone, Blocking, Ref, WallClock, supervise
+from tandem.actors.live import Live
 from tandem.actors.queue import Drain, Queue
 from tandem.actors.slots import Slot, SlotMessage
 from tandem.actors.store import Flush, Store
@@ -29,6 +30,8 @@ from tandem.engine.verbs import Engine
 from tandem.http.access.rules import Access
 from tandem.http.context import Context
 from tandem.http.openai.images import Geometry, sight_of
+from tandem.identity import Identity
+from tandem.log import LogBook
 from tandem.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -51,6 +54,8 @@ class Parts:
     store: Store
     blocking: Blocking
     wall: WallClock
+    identity: Identity = field(default_factory=Identity)
+    logs: LogBook = field(default_factory=LogBook)
     images: ImageLoader | None = None
     """None: one is made from the settings where the model sees."""
 
@@ -73,7 +78,8 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
     """
     watchdog = Watchdog(sweep_s=settings.conductor_watch_s, stuck_s=settings.stuck_s)
     turns = Turns(quantum_s=settings.turn_quantum_ms / 1e3)
-    queue = Queue(max_queue=settings.max_queue, watchdog=watchdog.ref)
+    live = Live()
+    queue = Queue(max_queue=settings.max_queue, watchdog=watchdog.ref, live=live.ref)
     slot = Slot(0, engine=parts.engine, host=parts.host, turns=turns.ref, queue=queue.ref, watchdog=watchdog.ref)
     queue.add_slot(0, slot.ref)
     context = Context(
@@ -84,17 +90,20 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
         queue=queue.ref,
         store=parts.store.ref,
         watchdog=watchdog.ref,
+        live=live.ref,
         blocking=parts.blocking,
         wall=parts.wall,
         started_at=trio.current_time(),
         created=parts.wall.now(),
+        identity=parts.identity,
+        logs=parts.logs,
         images=_image_loader(settings, parts),
         access=access or Access.from_settings(settings, Secrets()),
     )
     service = Service(context, slot.ref, trio.Event())
     essential: list[Actor[Any]] = [queue, turns, slot]
-    foundations: list[Actor[Any]] = [parts.store, watchdog]
-    for actor in (*essential, parts.store):
+    foundations: list[Actor[Any]] = [parts.store, watchdog, live]
+    for actor in (*essential, parts.store, live):
         watchdog.watch(actor.ref)
 
     def on_defect(name: str, _defect: Exception) -> None:
@@ -134,6 +143,7 @@ async def drain(context: Context) -> None:
         await context.queue.ask(Drain)
     except ActorGone:
         log.error("[service] the queue has ended: nothing to wait for")
+    context.leaving.set()
     with trio.move_on_after(LAST_PIECES_S):
         await context.traffic.wait_idle()
     try:

@@ -77,6 +77,15 @@ class WaitingLine:
             line = _without(line, index)
         return None
 
+    def order(self, most: int) -> tuple[str, ...]:
+        """The first `most` who would be granted if nobody came or went, next one first."""
+        line, keys = self._waiters, list[str]()
+        while line and len(keys) < most:
+            index = _next(line)
+            keys.append(line[index].key)
+            line = _without(line, index)
+        return tuple(keys)
+
     def waiting(self) -> list[str]:
         """All who wait, in the order they came."""
         return [waiter.key for waiter in self._waiters]

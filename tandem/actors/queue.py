@@ -21,12 +21,18 @@ import trio
 
 from tandem.actors.kit import Actor, Ref, Reply
 from tandem.actors.line import Rank, WaitingLine
-from tandem.actors.watchdog import QueueSeen, WatchdogMessage
+from tandem.actors.watchdog import QueueSeen
 
 if TYPE_CHECKING:
+    from tandem.actors.live import LiveMessage
     from tandem.actors.slots import SlotMessage
+    from tandem.actors.watchdog import WatchdogMessage
 
 __all__ = ["Drain", "Enter", "Granted", "Leave", "Queue", "QueueMessage", "Refused", "SlotFree", "SlotGone", "Where"]
+
+
+SHOWN_LINE = 64
+"""How many of those who wait are reported by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +94,12 @@ class Queue(Actor[QueueMessage]):
     name = "queue"
     inbox_size = 256  # waiting requests are bounded by max_queue; this holds bursts of arrivals that will be refused
 
-    def __init__(self, *, max_queue: int, watchdog: Ref[WatchdogMessage]) -> None:
+    def __init__(self, *, max_queue: int, watchdog: Ref[WatchdogMessage], live: Ref[LiveMessage] | None = None) -> None:
         super().__init__()
         self._max_queue = max_queue
         self._watchdog = watchdog
+        self._live = live
+        self._reported: QueueSeen | None = None
         self._line = WaitingLine()
         self._replies: dict[str, Reply[Granted | Refused]] = {}
         self._slots: dict[int, Ref[SlotMessage]] = {}
@@ -161,9 +169,16 @@ class Queue(Actor[QueueMessage]):
             self._replies.pop(request_id).send(Refused("draining"))
 
     def _report(self) -> None:
-        self._watchdog.offer(
-            QueueSeen(waiting=len(self._line), running=len(self._slots) - len(self._free), draining=self._draining)
+        seen = QueueSeen(
+            waiting=len(self._line),
+            running=len(self._slots) - len(self._free),
+            draining=self._draining,
+            line=self._line.order(SHOWN_LINE),
         )
+        if seen == self._reported:
+            return
+        if self._watchdog.offer(seen) and (self._live is None or self._live.offer(seen)):
+            self._reported = seen
 
     def __repr__(self) -> str:
         return f"<Queue {len(self._line)} waiting, free slots {sorted(self._free)}, draining {self._draining}>"

@@ -7,6 +7,7 @@ Owns: the ledger's file and the rows that are not committed yet. Never: delays a
 | `Record`       | request's task  | the row is in the file within a second; offered, never told |
 | `Flush`        | drain, tests    | None once all that came before is in the file, or lost      |
 | `LedgerFacts`  | /health         | `Facts`                                                     |
+| `Read`         | routes          | the rows of each statement, or why there are none           |
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ import trio
 from tandem.actors.kit import Actor, Reply, WallClock
 from tandem.store.ledger import Ledger, OpenLedger, StoreError
 from tandem.store.outcome import Outcome
+from tandem.store.query import Rows, Statement
 
-__all__ = ["Facts", "Flush", "LedgerFacts", "Record", "Store", "StoreMessage"]
+__all__ = ["Facts", "Flush", "LedgerFacts", "Read", "Record", "Store", "StoreMessage"]
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +72,15 @@ class LedgerFacts:
     reply: Reply[Facts]
 
 
-StoreMessage: TypeAlias = Record | Flush | LedgerFacts
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Runs on the connection that only reads, while writes go on."""
+
+    statements: tuple[Statement, ...]
+    reply: Reply[list[Rows] | StoreError]
+
+
+StoreMessage: TypeAlias = Record | Flush | LedgerFacts | Read
 
 
 class Store(Actor[StoreMessage]):
@@ -136,6 +146,8 @@ class Store(Actor[StoreMessage]):
                 self._hurry.set()
             case LedgerFacts(reply):
                 reply.send(self._facts())
+            case Read(_, failed):
+                failed.send(StoreError("not built yet"))
             case _:
                 assert_never(message)
 

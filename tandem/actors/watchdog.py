@@ -38,6 +38,8 @@ class QueueSeen:
     waiting: int
     running: int
     draining: bool
+    line: tuple[str, ...] = ()
+    """The first who wait, the next to be granted first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Protocol, assert_never
 
-from tandem.engine.text.reading.deltas import CallEnd, Delta, Finish
+import trio
+
+from tandem.engine.text.reading.deltas import CallArguments, CallEnd, CallStart, Delta, Finish
 from tandem.http.exchange import End, Event, Exchange, Output, Prefilling, Silence, Waiting
 from tandem.http.openai import comments, errors
 from tandem.http.openai.answers import Answer
@@ -116,12 +118,26 @@ class Answering:
             finishes = _finishes(batch.deltas)
             self._ends += len(finishes)
             self._record.finished(finishes)
-            self._record.calls += sum(isinstance(delta, CallEnd) for delta in batch.deltas)
+            for delta in batch.deltas:
+                self._note_call(delta)
             if any(finish.reason == "error" for finish in finishes):
                 self._record.failed(errors.internal())
 
+    def _note_call(self, delta: Delta) -> None:
+        match delta:
+            case CallStart(_, _, name):
+                self._record.tool, self._record.tool_bytes = name, 0
+            case CallArguments(_, text):
+                self._record.tool_bytes += len(text.encode())
+            case CallEnd():
+                self._record.calls += 1
+            case _:
+                pass
+
     async def aclose(self) -> None:
         """Nothing of the request is left in queue or slot afterwards; what was written so far is noted."""
+        if not self._exchange.is_over:
+            self._record.client_gone_at = trio.current_time()
         finishes = await self._exchange.aclose()
         self._record.finished(finishes[self._ends :])
         self._record.slot = self._exchange.slot

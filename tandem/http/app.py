@@ -15,11 +15,41 @@ from tandem.http.gate import Gate
 from tandem.http.openai import errors
 from tandem.http.openai.errors import ApiError
 from tandem.http.responses import refusal
-from tandem.http.routes import chat, completions, docs, health, models, session
+from tandem.http.routes import (
+    chat,
+    completions,
+    conductor,
+    dashboard,
+    docs,
+    health,
+    live,
+    logs,
+    metrics,
+    models,
+    session,
+    system,
+    usage,
+)
 
 __all__ = ["create_app"]
 
 log = logging.getLogger(__name__)
+
+ROOMS = (
+    chat,
+    completions,
+    models,
+    health,
+    metrics,
+    docs,
+    dashboard,
+    session,
+    live,
+    usage,
+    system,
+    logs,
+    conductor,
+)
 
 
 def create_app(context: Context) -> QuartTrio:
@@ -29,13 +59,13 @@ def create_app(context: Context) -> QuartTrio:
     app.config["MAX_CONTENT_LENGTH"] = context.settings.max_body_mb * 1024 * 1024
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S
     app.config["RESPONSE_TIMEOUT"] = None
-    for room in (chat, completions, models, health, docs, session):
+    for room in ROOMS:
         app.register_blueprint(room.blueprint)
     app.register_error_handler(ApiError, _refuse)
     app.register_error_handler(HTTPException, _refuse_http)
     app.register_error_handler(Exception, _fail)
     gate = Gate(app.asgi_app, context.access, lambda: context.wall.now().timestamp())
-    app.asgi_app = Edge(gate, context.traffic)  # type: ignore[method-assign]
+    app.asgi_app = Edge(gate, context.traffic, context.metrics.answered)  # type: ignore[method-assign]
     return app
 
 

@@ -154,6 +154,7 @@ class _Handling(Generic[RequestT]):
         asked = await self._prepare()
         masks = await self._masks(asked)
         exchange = self._exchange(asked, masks)
+        self._record.exchange = exchange
         encoders = self._endpoint.encoders(asked, self._context)
         answering = Answering(encoders, exchange, self._record, asked.request.n)
 
@@ -181,7 +182,7 @@ class _Handling(Generic[RequestT]):
             self._context.card.max_len,
             self._endpoint.prompt_field,
         )
-        record.limit = limit
+        record.limit, record.prompt, record.rules = limit, prompt, request.rules
         return Asked(request=request, kind=record.kind, prompt=prompt, limit=limit, head=self._head(request))
 
     async def _read(self) -> tuple[RequestT, int]:

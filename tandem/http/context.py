@@ -13,6 +13,7 @@ import trio
 from quart import current_app
 
 from tandem.actors.kit import Blocking, Ref, WallClock
+from tandem.actors.live import LiveMessage
 from tandem.actors.queue import QueueMessage
 from tandem.actors.store import StoreMessage
 from tandem.actors.watchdog import WatchdogMessage
@@ -24,6 +25,9 @@ from tandem.engine.verbs import ModelCard
 from tandem.http.access.rules import Access
 from tandem.http.access.signin import Failures
 from tandem.http.openai import errors
+from tandem.identity import Identity
+from tandem.log import LogBook
+from tandem.metrics import Metrics
 
 if TYPE_CHECKING:  # Pillow and the fetch are loaded where a model sees
     from tandem.http.images import ImageLoader
@@ -109,6 +113,7 @@ class Context:
     queue: Ref[QueueMessage]
     store: Ref[StoreMessage]
     watchdog: Ref[WatchdogMessage]
+    live: Ref[LiveMessage]
     blocking: Blocking
     wall: WallClock
     started_at: float
@@ -119,6 +124,11 @@ class Context:
     """Essential actors that have failed: the service drains (SCH-006)."""
     switched_off: list[str] = field(default_factory=list)
     """Optional actors that have failed too often and stay off."""
+    leaving: trio.Event = field(default_factory=trio.Event)
+    """Set once a drain has let the last request end: whoever only watches is sent away."""
+    identity: Identity = field(default_factory=Identity)
+    logs: LogBook = field(default_factory=LogBook)
+    metrics: Metrics = field(default_factory=Metrics)
     images: ImageLoader | None = None
     """There where messages may hold images."""
     sessions: Sessions = field(default_factory=Sessions)

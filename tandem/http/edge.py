@@ -38,9 +38,11 @@ REST_SILENCE_S = 5.0
 class Edge:
     """Wraps `app.asgi_app`."""
 
-    def __init__(self, app: AsgiApp, traffic: Traffic) -> None:
+    def __init__(self, app: AsgiApp, traffic: Traffic, answered: Callable[[str, int], None]) -> None:
+        """`answered` is told the path and the status of every response."""
         self._app = app
         self._traffic = traffic
+        self._answered = answered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -53,6 +55,8 @@ class Edge:
 
         async def shield_last(message: Any) -> None:
             upload.is_wanted = False
+            if message["type"] == "http.response.start":
+                self._answered(scope["path"], message["status"])
             last = message["type"] == "http.response.body" and not message.get("more_body", False)
             if last:
                 await upload.wait_end()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import trio
@@ -18,6 +18,7 @@ from tandem.actors.line import Rank
 from tandem.actors.outbox import Deltas, Outbox, PrefillProgress
 from tandem.actors.queue import Enter, Granted, Leave, QueueMessage, Refused, SlotFree, Where
 from tandem.actors.slots import Cancel, Run, SlotMessage
+from tandem.engine.decoding.tally import Progress
 from tandem.engine.text.reading.deltas import Finish
 from tandem.http.openai import errors
 
@@ -125,6 +126,36 @@ class Exchange:
         self._told_at = arrived_at
         self.slot: int | None = None
         """Index of the slot that was granted."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was answered or refused; its last pieces may still be on their way."""
+        return self._state is _State.ENDED
+
+    @property
+    def choice(self) -> int:
+        """Index of the choice that is written."""
+        running = (index for index, generation in enumerate(self._generations) if generation.finish is None)
+        return next(running, len(self._generations) - 1)
+
+    @property
+    def progress(self) -> Progress:
+        """How far all choices together are: the prompt is read once, what they write adds up."""
+        first, *others = [generation.progress for generation in self._generations]
+        if not others:
+            return first
+        now = self._generations[self.choice].progress
+        return replace(
+            first,
+            completion=sum(each.completion for each in (first, *others)),
+            reasoning=sum(each.reasoning for each in (first, *others)),
+            rounds=sum(each.rounds for each in (first, *others)),
+            drafted=sum(each.drafted for each in (first, *others)),
+            draft_accepted=sum(each.draft_accepted for each in (first, *others)),
+            in_reasoning=now.in_reasoning,
+            in_call=now.in_call,
+            last_at=now.last_at or first.last_at,
+        )
 
     async def next(self) -> Event:
         """The next event. Raises `ApiError` when the request is refused."""

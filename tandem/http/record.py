@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
+from tandem.actors.live import Began, Ended
 from tandem.actors.store import Record
 from tandem.actors.watchdog import Counted
 from tandem.conductor.router.client_kind import client_kind
@@ -16,8 +17,14 @@ from tandem.engine.text.reading.deltas import Finish
 from tandem.http.context import Context
 from tandem.http.openai.counts import add_up
 from tandem.http.openai.errors import ApiError
+from tandem.live.seen import Phase, RequestSeen
 from tandem.log import request_line
 from tandem.store.outcome import Outcome
+
+if TYPE_CHECKING:
+    from tandem.engine.text.prompt import Prompt
+    from tandem.engine.verbs import SamplingRules
+    from tandem.http.exchange import Exchange
 
 __all__ = ["RequestRecord"]
 
@@ -47,10 +54,18 @@ class RequestRecord:
         """Who asks, told more exactly once the messages are known."""
         self.calls = 0
         """Tool calls that were completed."""
+        self.tool: str | None = None
+        self.tool_bytes = 0
+        """Of the newest call's arguments."""
         self.limit: int | None = None
         self.slot: int | None = None
         self.choices = 1
         self.images_left_out = 0
+        self.prompt: Prompt | None = None
+        self.rules: SamplingRules | None = None
+        self.exchange: Exchange | None = None
+        self.client_gone_at: float | None = None
+        context.live.offer(Began(request_id, self.look))
 
     def tell_kind(self, messages: Sequence[Mapping[str, Any]], *, has_tools: bool) -> None:
         """Some clients show in what they send, not in their headers (API-069)."""
@@ -71,8 +86,71 @@ class RequestRecord:
         self._closed = True
         outcome = self._outcome()
         self._context.store.offer(Record(outcome))
+        self._context.metrics.ended(outcome)
+        self._context.live.offer(Ended(outcome))
         self._context.watchdog.offer(Counted(outcome.status, outcome.finish_reason, outcome.error_type))
         log.info(request_line(outcome))
+
+    def look(self) -> RequestSeen:
+        """What the live view shows of it now."""
+        exchange = self.exchange
+        progress = exchange.progress if exchange else None
+        return RequestSeen(
+            request_id=self.request_id,
+            endpoint=self._endpoint,
+            stream=self.stream,
+            model=self.model,
+            client_kind=self.kind,
+            client_id=_client_id(self.headers),
+            mode="raw",
+            profile=None,
+            thinking=self._thinking,
+            temperature=self.rules.temperature if self.rules else None,
+            max_tokens=self.limit,
+            choices=self.choices,
+            choice=exchange.choice if exchange else 0,
+            phase=self._phase,
+            arrived_at=self.arrived_at,
+            granted_at=progress.started_at if progress else None,
+            first_at=progress.first_at if progress else None,
+            last_at=progress.last_at if progress else None,
+            client_gone_at=self.client_gone_at,
+            slot=exchange.slot if exchange else None,
+            prompt_tokens=self.prompt.client_tokens if self.prompt else None,
+            rows=progress.rows if progress else None,
+            read=progress.read if progress else 0,
+            resumed=progress.resumed if progress else 0,
+            completion=progress.completion if progress else 0,
+            reasoning=progress.reasoning if progress else 0,
+            in_reasoning=progress.in_reasoning if progress else False,
+            in_call=progress.in_call if progress else False,
+            tool=self.tool,
+            tool_bytes=self.tool_bytes,
+            rounds=progress.rounds if progress else 0,
+            drafted=progress.drafted if progress else 0,
+            draft_accepted=progress.draft_accepted if progress else 0,
+        )
+
+    @property
+    def _phase(self) -> Phase:
+        exchange = self.exchange
+        if self._closed or (exchange is not None and exchange.is_over):
+            return "finishing"
+        if exchange is None:
+            return "reading"
+        if exchange.slot is None:
+            return "queued"
+        return "prefilling" if exchange.progress.read < exchange.progress.rows else "writing"
+
+    @property
+    def _thinking(self) -> str | None:
+        if self.prompt is None or self._endpoint != "chat":
+            return None
+        return "off" if self.prompt.thinking == "off" else "on"
+
+    @property
+    def _sampling(self) -> str | None:
+        return "client" if self.rules is not None and self.rules.temperature > 0 else None
 
     def _outcome(self) -> Outcome:
         reason = self._reason()
@@ -92,6 +170,11 @@ class RequestRecord:
             client_id=_client_id(self.headers),
             client_kind=self.kind,
             total_ms=total_ms,
+            thinking=self._thinking,
+            sampling=self._sampling,
+            engine_version=self._context.identity.version,
+            code_sha=self._context.identity.code_sha256,
+            images_left_out=self.images_left_out,
             max_tokens=self.limit,
             slot=self.slot,
             **_figures(self._finishes, self.calls),
@@ -139,6 +222,8 @@ def _figures(finishes: Sequence[Finish], calls: int) -> dict[str, Any]:
         "blocks": timings.blocks,
         "draft_tokens": timings.drafted,
         "draft_accepted": timings.draft_accepted,
+        "draft_s": timings.spent.draft / 1e3,
+        "verify_s": timings.spent.verify / 1e3,
         "tool_calls": calls,
         "cache_source": timings.cache_source,
     }

@@ -30,13 +30,26 @@ class Outcome:
     client_id: str = "anon"
     client_kind: str = "anon"
     conductor_mode: str = "raw"
+    profile: str | None = None
+    thinking: str | None = None
+    """`on` or `off`; None where the template knows no thinking, and for text completions."""
+    sampling: str | None = None
+    """`client`, `regenerate`, `loop_escape` or `card`; None is greedy."""
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     completion_tokens: int | None = None
     reasoning_tokens: int | None = None
+    conductor_acts: int | None = None
+    conductor_acted: bool = False
     conductor_hidden_tokens: int | None = None
     engine_cached: int | None = None
     forwarded_tokens: int | None = None
+    lane: str | None = None
+    """`decode`, `prefill` or `self` of a side-lane guest."""
+    wait_own_ms: float | None = None
+    """Wait behind the server's own work."""
+    wait_mem_ms: float | None = None
+    """Wait for memory, part of `queue_ms`."""
     queue_ms: float | None = None
     prompt_ms: float | None = None
     ttft_ms: float | None = None
@@ -51,3 +64,10 @@ class Outcome:
     cache_source: str | None = None
     max_tokens: int | None = None
     slot: int | None = None
+    engine_version: str | None = None
+    code_sha: str | None = None
+    draft_s: float | None = None
+    """Seconds of drafting, and of verifying, over all rounds: for the metrics, no column."""
+    verify_s: float | None = None
+    images_left_out: int = 0
+    """For the metrics; no column."""

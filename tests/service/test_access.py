@@ -322,7 +322,7 @@ async def test_a_refused_upload_is_dropped_and_reaches_no_route(
     async with open_harness() as harness:
         gate = Gate(app, Access(Secrets(api_key=KEY)), lambda: 0.0)
         start = trio.current_time()
-        await Edge(gate, harness.service.context.traffic)(scope, receive, send)
+        await Edge(gate, harness.service.context.traffic, lambda _path, _status: None)(scope, receive, send)
     assert received == ["piece"] * pieces
     assert sent == [("http.response.start", start + start_s), ("http.response.body", start + end_s)]
 

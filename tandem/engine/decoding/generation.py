@@ -21,7 +21,7 @@ from typing import Literal, assert_never
 
 from tandem.engine.decoding.capping import Capping, ReasoningCap
 from tandem.engine.decoding.seams import Reader, SafePoint, Supervisor
-from tandem.engine.decoding.tally import Tally
+from tandem.engine.decoding.tally import Progress, Tally
 from tandem.engine.decoding.work import Answer, Ask, Ended, Force, Forced, Prefill, Result, Round, Work
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.reading.deltas import CallEnd, Delta, Finish, FinishReason
@@ -98,6 +98,26 @@ class Generation:
     def prefilled(self) -> Prefilled:
         """How far the prompt is read."""
         return Prefilled(self._tally.read, len(self.prompt.ids), self._tally.resumed)
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is, for whoever watches."""
+        tally, reader = self._tally, self._reader
+        return Progress(
+            rows=len(self.prompt.ids),
+            read=tally.read,
+            resumed=tally.resumed,
+            completion=tally.completion,
+            reasoning=tally.completion if reader.in_reasoning else reader.reasoning_tokens,
+            in_reasoning=reader.in_reasoning,
+            in_call=reader.in_call,
+            rounds=tally.rounds,
+            drafted=tally.drafted,
+            draft_accepted=tally.draft_accepted,
+            started_at=tally.started_at,
+            first_at=tally.first_at,
+            last_at=tally.last_at,
+        )
 
     @property
     def completion_tokens(self) -> int:

@@ -8,7 +8,27 @@ from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.reading.deltas import Timings, Usage
 from tandem.engine.verbs import NOTHING_SPENT, Accepted, Spent
 
-__all__ = ["Tally"]
+__all__ = ["Progress", "Tally"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a generation is, as it was when it was asked for. Times are on the caller's clock."""
+
+    rows: int
+    """Prompt rows, `read` of them read, `resumed` of those found in a cache."""
+    read: int
+    resumed: int
+    completion: int
+    reasoning: int
+    in_reasoning: bool
+    in_call: bool
+    rounds: int
+    drafted: int
+    draft_accepted: int
+    started_at: float | None
+    first_at: float | None
+    last_at: float | None
 
 
 @dataclass(slots=True)

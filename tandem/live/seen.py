@@ -1,0 +1,60 @@
+"""What can be seen of a request while it runs: facts without a word of its prompt or answer (OBS-048, OBS-064)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+__all__ = ["Phase", "RequestSeen"]
+
+Phase: TypeAlias = Literal["reading", "queued", "prefilling", "writing", "finishing"]
+"""Body, images and prompt are read; waits for a slot; its prompt is read; writes; its last pieces go out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestSeen:
+    """One request at one moment. Times are seconds on trio's clock; None is what has not happened or is not known."""
+
+    request_id: str
+    endpoint: str
+    """`chat` or `completions`."""
+    stream: bool
+    model: str | None
+    """The name the client sent."""
+    client_kind: str
+    client_id: str
+    mode: str
+    profile: str | None
+    thinking: str | None
+    """`on`, `off` or None, as in the ledger."""
+    temperature: float | None
+    max_tokens: int | None
+    choices: int
+    choice: int
+    """Index of the choice that is written."""
+    phase: Phase
+    arrived_at: float
+    granted_at: float | None
+    first_at: float | None
+    last_at: float | None
+    client_gone_at: float | None
+    """When the client's connection was found closed."""
+    slot: int | None
+    prompt_tokens: int | None
+    """As the client counts them."""
+    rows: int | None
+    """Prompt rows of the engine, `read` of them read, `resumed` of those found in a cache."""
+    read: int
+    resumed: int
+    completion: int
+    """Tokens written, of all choices; `reasoning` of them in thinking blocks."""
+    reasoning: int
+    in_reasoning: bool
+    in_call: bool
+    tool: str | None
+    """Name of the newest tool call."""
+    tool_bytes: int
+    """Bytes of that call's arguments so far."""
+    rounds: int
+    drafted: int
+    draft_accepted: int
