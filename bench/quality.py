@@ -75,11 +75,11 @@ def compare(reference: Model, model: Model, chunks: Sequence[Tensor]) -> Quality
 
 
 def _chances(model: Model, ids: Tensor) -> Tensor:
-    return torch.log_softmax(model.logits(model.forward(ids, 0, model.new_cache(len(ids)))), dim=-1)
+    return torch.log_softmax(model.logits(model.forward(ids, 0, model.new_state(len(ids)))), dim=-1)
 
 
 def _stepped(model: Model, ids: Tensor, times: list[float]) -> Tensor:
-    cache, rows = model.new_cache(len(ids)), []
+    cache, rows = model.new_state(len(ids)), []
     for at, one in enumerate(torch.split(ids, 1)):
         start = time.perf_counter()
         rows.append(model.logits(model.forward(one, at, cache)))

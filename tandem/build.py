@@ -87,6 +87,7 @@ async def open_parts(
 
 def _load(settings: Settings, model: Path, progress: Progress) -> Engine[Any, Any]:
     # torch takes a second to import, which --fake and the other commands need not wait for.
+    from tandem.engine.checkpoints.overlay import Overlays
     from tandem.engine.load import load_engine
     from tandem.engine.memory import GIB, default_threads
 
@@ -98,8 +99,14 @@ def _load(settings: Settings, model: Path, progress: Progress) -> Engine[Any, An
         threads=settings.threads or default_threads(),
         cpu_weights=settings.cpu_weights,
         margin=None if settings.load_margin_gib is None else int(settings.load_margin_gib * GIB),
+        overlays=Overlays(settings.nvfp4, settings.fp8_head),
+        vision=settings.vision,
+        image_cache=settings.image_cache_mb * 2**20,
         progress=partial(progress, "loading the model"),
     )
+    unused = engine.card.weights.get("unused")
+    if isinstance(unused, list) and unused:
+        log.warning("[model] the checkpoint has tensors that nothing asked for: %s", ", ".join(unused))
     lacks = engine.card.weights.get("template_lacks")
     if isinstance(lacks, list) and lacks:
         log.info("[model] the chat template has no place for %s: served without", " and ".join(lacks))

@@ -14,7 +14,21 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from tandem.kinds import Auto, Choice, FilePath, Flag, Kind, Names, OnOff, Real, Source, Text, Whole
+from tandem.kinds import (
+    Auto,
+    Choice,
+    FilePath,
+    FilePaths,
+    Flag,
+    Kind,
+    Names,
+    OnOff,
+    Real,
+    Source,
+    Text,
+    Whole,
+    WordOrPath,
+)
 
 __all__ = ["ENV_PREFIX", "SECRETS", "Setting", "SettingError", "Settings", "declared"]
 
@@ -109,7 +123,7 @@ class Settings:
         None,
         group=MODEL,
         shown="the embedded SmolLM2-135M-Instruct",
-        help="Checkpoint to serve: a Llama decoder as a GGUF file, a Hugging Face directory or a pulled model.",
+        help="Checkpoint to serve: a Hugging Face directory, a Llama decoder as a GGUF file, or a pulled model.",
     )
     device: Literal["auto", "cpu"] = _setting(
         Choice(("auto", "cpu")), "auto", group=MODEL, help="Where the model runs; auto takes the best there is."
@@ -134,6 +148,19 @@ class Settings:
         group=MODEL,
         shown="int4 for a file of 4-bit blocks, else int8",
         help="What weights become on the CPU; fp32 is the reference, the default the fastest that keeps its quality.",
+    )
+    nvfp4: tuple[Path, ...] = _setting(
+        FilePaths(),
+        (),
+        group=MODEL,
+        help="Safetensors files with projections in NVFP4 that are laid over the checkpoint, one a group of them.",
+    )
+    fp8_head: Path | Literal["build"] | None = _setting(  # noqa: RUF009  (a dataclass field)
+        WordOrPath("build"),
+        None,
+        group=MODEL,
+        shown="the checkpoint's own head",
+        help="Head in 8-bit floats: a safetensors file that holds it, or build to make it from the checkpoint's.",
     )
     threads: int | None = _setting(
         Whole(1, 1024),
@@ -223,6 +250,12 @@ class Settings:
     )
     image_act_gb: float = _setting(
         Real(0.01, 1024, "GB"), 6.0, group=IMAGES, help="Most memory that encoding one image may take."
+    )
+    image_cache_mb: int = _setting(
+        Whole(0, 1_048_576, "MB"),
+        512,
+        group=IMAGES,
+        help="Memory for images that were read, so that one sent again is not read again; 0 keeps none.",
     )
     image_https: bool = _setting(
         OnOff(), True, group=IMAGES, help="Fetch images from https addresses; off leaves data: URLs alone."

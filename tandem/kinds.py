@@ -8,7 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-__all__ = ["Auto", "Choice", "FilePath", "Flag", "Kind", "Names", "OnOff", "Real", "Source", "Text", "Whole"]
+__all__ = [
+    "Auto",
+    "Choice",
+    "FilePath",
+    "FilePaths",
+    "Flag",
+    "Kind",
+    "Names",
+    "OnOff",
+    "Real",
+    "Source",
+    "Text",
+    "Whole",
+    "WordOrPath",
+]
 
 
 class Kind(Protocol):
@@ -63,6 +77,35 @@ class FilePath:
         if not text.strip() or "\0" in text:
             raise ValueError(text)
         return Path(os.path.expanduser(text))
+
+
+@dataclass(frozen=True, slots=True)
+class FilePaths:
+    """Paths separated by commas; a leading `~` of each is the home directory."""
+
+    metavar: str = "PATH,…"
+    allowed: str = "paths separated by commas"
+
+    def read(self, text: str) -> tuple[Path, ...]:
+        return tuple(FilePath().read(name) for part in text.split(",") if (name := part.strip()))
+
+
+@dataclass(frozen=True, slots=True)
+class WordOrPath:
+    """One word, kept as text, or else a path."""
+
+    word: str
+
+    @property
+    def metavar(self) -> str:
+        return f"{self.word}|PATH"
+
+    @property
+    def allowed(self) -> str:
+        return f"{self.word} or a path"
+
+    def read(self, text: str) -> str | Path:
+        return text if text == self.word else FilePath().read(text)
 
 
 @dataclass(frozen=True, slots=True)

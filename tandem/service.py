@@ -134,7 +134,7 @@ def _image_loader(settings: Settings, parts: Parts) -> ImageLoader | None:
     # Pillow and the fetch take a while to import, which no other service need wait for.
     from tandem.http.images import ImageLoader
 
-    return parts.images or ImageLoader.from_settings(settings, Geometry(), parts.blocking)
+    return parts.images or ImageLoader.from_settings(settings, parts.engine.card.geometry or Geometry(), parts.blocking)
 
 
 async def drain(context: Context) -> None:

@@ -14,6 +14,15 @@ settings.register_profile("fuzz", max_examples=20_000, deadline=None)
 """`make fuzz`: --hypothesis-profile=fuzz."""
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Triton interprets its kernels on the CPU unless only tests for a GPU run; it looks when it is first imported."""
+    if config.option.markexpr != "gpu":
+        os.environ.setdefault("TRITON_INTERPRET", "1")
+    os.environ.setdefault(
+        "TRITON_DEFAULT_FP_FUSION", "1"
+    )  # Triton 3.9 warns where nothing is said, and a warning fails
+
+
 @pytest.fixture(autouse=True)
 def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """A developer's own TANDEM_* variables change no test."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from tandem.engine.text.images import Geometry
     from tandem.engine.text.model import TextModel
     from tandem.engine.text.prompt import Prompt
 
@@ -147,6 +148,8 @@ class ModelCard:
     """Absolute multiples at which a prefill is cut (ENG-035)."""
     images: bool = False
     """Whether prompts may hold images."""
+    geometry: Geometry | None = None
+    """How the tower reads them, where there is one."""
     sampling: Mapping[str, float] = field(default_factory=dict)
     """What the checkpoint's card recommends: temperature, top_p, top_k (ENG-014); empty where it says nothing."""
     weights: Mapping[str, object] = field(default_factory=dict)

@@ -81,8 +81,8 @@ def test_a_bf16_checkpoint_gives_the_forward_of_its_tensors_in_memory(tmp_path: 
     ours = load_llama(tiny_spec(config), MemoryWeights(tensors), quiet)
     ids = torch.arange(40)
     with torch.inference_mode():
-        theirs = engine._model.forward(ids, 0, engine._model.new_cache(40))
-        assert torch.equal(ours.forward(ids, 0, ours.new_cache(40)), theirs)
+        theirs = engine._model.forward(ids, 0, engine._model.new_state(40))
+        assert torch.equal(ours.forward(ids, 0, ours.new_state(40)), theirs)
 
 
 def test_a_model_that_gives_nan_fails_its_self_check() -> None:
@@ -144,7 +144,7 @@ def test_a_window_that_memory_cannot_hold_ends_the_load(monkeypatch: pytest.Monk
     def no_memory(max_len: int) -> None:
         raise RuntimeError("can't allocate memory")
 
-    monkeypatch.setattr(model, "new_cache", no_memory)
+    monkeypatch.setattr(model, "new_state", no_memory)
     with pytest.raises(CheckpointError, match="--max-len"):
         build_engine(model, None)  # type: ignore[arg-type]
 

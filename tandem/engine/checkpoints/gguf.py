@@ -16,7 +16,7 @@ from gguf.quants import dequantize
 
 from tandem.engine.checkpoints.config import ModelConfig
 from tandem.engine.checkpoints.registry import architecture_of
-from tandem.engine.checkpoints.weights import Catalogue, Stored
+from tandem.engine.checkpoints.weights import Catalogue, Coded, Stored
 from tandem.engine.errors import CheckpointError
 
 __all__ = ["BLOCK_TYPES", "GgufFile", "GgufWeights"]
@@ -154,11 +154,33 @@ class GgufWeights(Catalogue):
         self._found(name, shape)
         record = self._tensors[name]
         values = dequantize(record.data, record.tensor_type).astype(np.float32, copy=False).reshape(shape)
-        if ".q_proj." in name:
-            values = _halves(values, self._config.num_attention_heads)
-        elif ".k_proj." in name:
-            values = _halves(values, self._config.num_key_value_heads)
+        if heads := self._paired_heads(name):
+            values = _halves(values, heads)
         return torch.from_numpy(np.array(values)).to(dtype)
+
+    def rows(self, name: str, shape: tuple[int, int], start: int, stop: int) -> torch.Tensor:
+        """Rows `start` to below `stop` in fp32."""
+        self._found(name, shape)
+        record, order = self._tensors[name], None
+        if heads := self._paired_heads(name):
+            order = _halves(np.arange(shape[0]), heads)[start:stop]
+            start, stop = int(order.min()), int(order.max()) + 1
+        values = dequantize(record.data[start:stop], record.tensor_type).astype(np.float32, copy=False)
+        return torch.from_numpy(np.array(values if order is None else values[order - start]))
+
+    def coded(self, name: str) -> Coded | None:
+        """None: no kernel reads these blocks as they are."""
+        return None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._tensors.clear()
+
+    def _paired_heads(self, name: str) -> int:
+        """The heads of a projection whose rows lie in rotary pairs, 0 of any other tensor."""
+        if ".q_proj." in name:
+            return self._config.num_attention_heads
+        return self._config.num_key_value_heads if ".k_proj." in name else 0
 
     def _add(self, tensor: ReaderTensor, file: str) -> None:
         if tensor.name == _ROPE_FACTORS:

@@ -13,7 +13,7 @@ from tandem.engine.checkpoints.gguf import GgufFile, GgufWeights
 from tandem.engine.checkpoints.gguf_vocabulary import gguf_text
 from tandem.engine.checkpoints.hf_config import read_config
 from tandem.engine.checkpoints.pulled import CONFIG
-from tandem.engine.checkpoints.safetensors import ELEMENT_BYTES, INDEX
+from tandem.engine.checkpoints.safetensors import CODE_BYTES, ELEMENT_BYTES, INDEX
 from tandem.engine.errors import CheckpointError
 
 __all__ = ["check_config", "check_elements", "header_is_served", "shards_of"]
@@ -31,8 +31,9 @@ def check_config(content: bytes, name: str) -> None:
 def check_elements(name: str, elements: Mapping[str, int]) -> None:
     """Refuse packed weights that no config tells of, by the type of most elements; masks and buffers are few."""
     most = max(elements, key=elements.__getitem__, default=None)
-    if most is not None and most not in ELEMENT_BYTES:
-        raise CheckpointError(f"{name}: weights are {most}, which is not served; needed is {', '.join(ELEMENT_BYTES)}")
+    served = {**ELEMENT_BYTES, **CODE_BYTES}
+    if most is not None and most not in served:
+        raise CheckpointError(f"{name}: weights are {most}, which is not served; needed is {', '.join(served)}")
 
 
 def shards_of(content: bytes, name: str) -> list[str]:

@@ -15,7 +15,14 @@ from tandem.engine.errors import CheckpointError
 __all__ = ["RepoFile", "directory_files", "gguf_to_pull", "is_of_directory"]
 
 _TOKENIZER = "tokenizer.json"
-_CARDS = (CONFIG, "generation_config.json", _TOKENIZER, "tokenizer_config.json", "chat_template.jinja")
+_CARDS = (
+    CONFIG,
+    "generation_config.json",
+    _TOKENIZER,
+    "tokenizer_config.json",
+    "chat_template.jinja",
+    "preprocessor_config.json",
+)
 
 _SPLIT = re.compile(r"-\d{5}-of-\d{5}\.gguf$")
 _TYPE = re.compile(r"(?:^|[-._])((?:I?Q\d|TQ\d|MXFP4|NVFP4)\w*|B?F16|F32)(?=[-.]|$)", re.IGNORECASE)

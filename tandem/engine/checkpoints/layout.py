@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DECODER", "Layout"]
+__all__ = ["DECODER", "Layout", "decoder_layout"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,31 @@ class Layout:
         return name
 
 
-DECODER = Layout(
-    wrappers=("model.language_model.", "language_model.model.", "language_model.", "model."),
-    skipped=("visual.", "vision_tower.", "vision_model.", "multi_modal_projector.", "mtp."),
-    buffers=(".rotary_emb.inv_freq", ".attn.masked_bias"),
+_TOWERS = ("visual.", "vision_tower.", "vision_model.", "multi_modal_projector.")
+_MTP = ("mtp.",)
+_BUFFERS = (
+    ".rotary_emb.inv_freq",
+    ".attn.masked_bias",
+    # Scales of activations and of a cache in 8 bits: both stay in 16 bits or more.
+    ".input_scale",
+    ".input_global_scale",
+    ".output_scale",
+    ".k_scale",
+    ".v_scale",
 )
-"""Decoders as Hugging Face lays them out, alone or inside a vision model."""
+
+
+def decoder_layout(*, vision: bool = False, mtp: bool = False) -> Layout:
+    """Decoders as Hugging Face lays them out, alone or inside a vision model.
+
+    `vision` keeps the tower, whose canonical names begin with `visual.`; `mtp` the layer that drafts, `mtp.`.
+    """
+    return Layout(
+        wrappers=("model.language_model.", "language_model.model.", "language_model.", "model."),
+        skipped=(*(() if vision else _TOWERS), *(() if mtp else _MTP)),
+        buffers=_BUFFERS,
+    )
+
+
+DECODER = decoder_layout()
+"""The decoder alone."""

@@ -26,7 +26,10 @@ def ask_in_prompt(
         raise ValueError(f"a question needs ids, and a parting point within the {len(prompt.ids)} rows, not {parting}")
     ids = (*prompt.ids[:parting], *question)
     spans = (Span("client", 0, parting), Span("question", parting, len(ids)))
-    seq = engine.open(Prompt(ids, spans, parting))
+    images = tuple(image for image in prompt.images if image.start < parting)
+    if images and images[-1].stop > parting:
+        raise ValueError(f"row {parting} is inside an image; a question comes before or after it")
+    seq = engine.open(Prompt(ids, spans, parting, images=images))
     try:
         while engine.prefill(seq, len(ids)).done < len(ids):
             pass

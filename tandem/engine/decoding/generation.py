@@ -107,6 +107,7 @@ class Generation:
             rows=len(self.prompt.ids),
             read=tally.read,
             resumed=tally.resumed,
+            image=self._next_image(),
             completion=tally.completion,
             reasoning=tally.completion if reader.in_reasoning else reader.reasoning_tokens,
             in_reasoning=reader.in_reasoning,
@@ -118,6 +119,13 @@ class Generation:
             first_at=tally.first_at,
             last_at=tally.last_at,
         )
+
+    def _next_image(self) -> tuple[int, int] | None:
+        """The first image that the next chunk has rows of, and of how many."""
+        read, images = self._tally.read, self.prompt.images
+        end = (read // self._grid + 1) * self._grid
+        here = (at for at, image in enumerate(images, 1) if read < image.stop and image.start < end)
+        return next(((at, len(images)) for at in here), None)
 
     @property
     def completion_tokens(self) -> int:

@@ -1,4 +1,4 @@
-"""What a sequence owns beside the rows of the cache, and what a copy of it holds."""
+"""What a sequence owns beside the state of its model, and what a copy of it holds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tandem.engine.caches.resident import Anchor, Anchors
 from tandem.engine.decoding.penalties import History
-from tandem.engine.models.kv import KVRows
+from tandem.engine.models.state import StateCopy
 from tandem.engine.text.prompt import Prompt
 
 __all__ = ["Rows", "Snapshot", "TorchSequence"]
@@ -19,9 +19,9 @@ __all__ = ["Rows", "Snapshot", "TorchSequence"]
 class TorchSequence:
     """One sequence of a `TorchEngine`; opaque to everybody else.
 
-    Between two verbs: rows below `length` of the cache hold the first `length` ids; `row` is the row of logits of the
-    newest of them or None where it was not asked for; and once the prompt is read at most one id, the newest accepted
-    one, has not been forwarded yet.
+    Between two verbs: rows below `length` of the state hold the first `length` ids, and its recurrent part stands
+    there; `row` is the row of logits of the newest of them or None where it was not asked for; and once the prompt is
+    read at most one id, the newest accepted one, has not been forwarded yet.
     """
 
     prompt: Prompt
@@ -37,12 +37,19 @@ class TorchSequence:
 
     @property
     def read(self) -> Sequence[int]:
-        """Ids that the cache has rows of."""
+        """Ids that the state has rows of."""
         return self.history.ids[: self.length]
 
     @property
+    def read_keys(self) -> Sequence[int]:
+        """The same, images by their content (ENG-100)."""
+        if not self.prompt.images:
+            return self.read
+        return (*self.prompt.keys, *self.history.ids[len(self.prompt.ids) :])[: self.length]
+
+    @property
     def unread(self) -> Sequence[int]:
-        """Ids that stand in the sequence and are not in the cache."""
+        """Ids that stand in the sequence and are not in the state."""
         return self.history.ids[self.length :]
 
     @property
@@ -70,6 +77,6 @@ class Snapshot:
     output: tuple[int, ...]
     length: int
     row: Tensor | None = field(repr=False)
-    rows: KVRows = field(repr=False)
+    state: StateCopy = field(repr=False)
     resumed: int = 0
     anchors: tuple[Anchor, ...] = ()

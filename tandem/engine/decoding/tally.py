@@ -19,6 +19,8 @@ class Progress:
     """Prompt rows, `read` of them read, `resumed` of those found in a cache."""
     read: int
     resumed: int
+    image: tuple[int, int] | None
+    """Of the images in the prompt the one that is read next, from 1 on, and how many there are (ENG-098)."""
     completion: int
     reasoning: int
     in_reasoning: bool

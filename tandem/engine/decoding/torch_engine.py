@@ -10,11 +10,12 @@ from dataclasses import asdict, dataclass, fields
 import torch
 from torch import Tensor
 
-from tandem.engine.caches.resident import Anchors, ResidentPrefix
+from tandem.engine.caches.resident import ANCHOR_BYTES, ResidentPrefix
 from tandem.engine.decoding.noise import Noise
 from tandem.engine.decoding.penalties import History
 from tandem.engine.decoding.sampler import sample
 from tandem.engine.decoding.sequence import Rows, Snapshot, TorchSequence
+from tandem.engine.decoding.sight import Eyes
 from tandem.engine.errors import EngineError, NumericalError
 from tandem.engine.models.model import Model
 from tandem.engine.text.model import TextModel
@@ -44,10 +45,11 @@ class _Counters:
 class TorchEngine:
     """One model and one sequence at a time: while one is open, `open` of a second raises `EngineError`.
 
-    The cache for the whole window is reserved here (ENG-033). A closed sequence's rows stay in it, and a next prompt
+    The rows for the whole window are reserved here (ENG-033). A closed sequence's rows stay in them, and a next prompt
     that begins with the same ids resumes at the last grid line they share, or where that sequence ended (`resident`,
-    `end_anchor`; ENG-037, ENG-107, ENG-110). Every fault of torch inside a verb, a failed allocation included, becomes
-    an `EngineError` and leaves the engine usable (ENG-043).
+    `end_anchor`; ENG-037, ENG-107, ENG-110). For a model with recurrent layers a line is such a place only while the
+    memory those layers had there is kept, in at most `anchor_bytes` (ENG-108). Every fault of torch inside a verb, a
+    failed allocation included, becomes an `EngineError` and leaves the engine usable (ENG-043).
     """
 
     def __init__(
@@ -59,14 +61,20 @@ class TorchEngine:
         noise: Noise | None = None,
         resident: bool = True,
         end_anchor: bool = True,
+        anchor_bytes: int = ANCHOR_BYTES,
+        eyes: Eyes | None = None,
     ) -> None:
+        """Without `eyes` no prompt may hold images."""
         self._model = model
         self._text = text
         self._card = card
         self._noise = noise or Noise()
-        self._cache = model.new_cache(card.max_len)
+        self._eyes = eyes
+        self._state = model.new_state(card.max_len)
         self._open: TorchSequence | None = None
-        self._resident = ResidentPrefix(card.anchor_grid, enabled=resident, end_anchor=end_anchor)
+        each = self._state.bytes_per_anchor
+        limit = anchor_bytes // each if each else None
+        self._resident = ResidentPrefix(card.anchor_grid, enabled=resident, end_anchor=end_anchor, limit=limit)
         self._counters = _Counters()
         self._spent = NOTHING_SPENT
 
@@ -85,11 +93,14 @@ class TorchEngine:
             raise EngineError("the prompt has no tokens")
         if len(prompt.ids) >= self._card.max_len:
             raise EngineError(f"{len(prompt.ids)} prompt tokens leave no room in a window of {self._card.max_len}")
-        anchors = self._resident.resume(prompt.ids)
-        resumed = anchors.newest
-        self._open = TorchSequence(prompt, History(prompt.ids), anchors, length=resumed, resumed=resumed)
+        if prompt.images and self._eyes is None:
+            raise EngineError("this engine reads no images")
+        anchors = self._resident.resume(prompt.keys)
+        resumed, row = anchors.last, anchors.newest
+        self._state.put_back(self._state.empty if resumed is None else resumed.recurrent)
+        self._open = TorchSequence(prompt, History(prompt.ids), anchors, length=row, resumed=row)
         self._counters.requests += 1
-        self._counters.resumed_tokens += resumed
+        self._counters.resumed_tokens += row
         return self._open
 
     def close(self, seq: TorchSequence) -> None:
@@ -100,7 +111,10 @@ class TorchEngine:
         self._open = None
         # Where nothing was forwarded, what was resident before still is.
         if seq.sound and not self._resident.rows:
-            self._resident.keep(seq.read, seq.anchors)
+            self._resident.keep(seq.read_keys, seq.anchors, self._state.keep())
+        self._state.put_back(self._state.empty)
+        if self._eyes is not None:
+            self._eyes.release()
 
     def prefill(self, seq: TorchSequence, upto: int) -> Prefilled:
         self._check(seq)
@@ -108,10 +122,10 @@ class TorchEngine:
         end = min(upto, len(ids), self._next_cut(start))
         if start < end:
             with self._fault(seq, "prefill"):
-                hidden = self._forward(ids[start:end], start)
+                hidden = self._read_prompt(seq.prompt, start, end)
                 seq.row = self._row(hidden) if end == len(ids) else None
             seq.length = end
-            seq.anchors.prefilled(start, end)
+            seq.anchors.prefilled(start, end, self._state.keep())
             self._counters.prefilled_tokens += end - start
         return Prefilled(min(seq.length, len(ids)), len(ids), seq.resumed)
 
@@ -151,13 +165,16 @@ class TorchEngine:
         self._counters.forced_tokens += len(ids)
 
     def ask(self, seq: TorchSequence, ids: Sequence[int], options: Sequence[int]) -> tuple[float, ...]:
-        # The question's rows go where scratch rows are, and an accepted token that has not been forwarded is forwarded
-        # again by the next verify, in a pass of its own: nothing here reaches what comes later.
+        # The question's rows go where scratch rows are, the recurrent part is put back, and an accepted token that has
+        # not been forwarded is forwarded again by the next verify, in a pass of its own: nothing here reaches what
+        # comes later.
         self._check_read(seq)
         question = [*seq.unread, *ids]
         with self._fault(seq, "ask"):
             if question:
+                stood = self._state.keep()
                 row = self._row(self._read_on(question, seq.length)[0])
+                self._state.put_back(stood)
             elif seq.row is None:
                 raise EngineError("a question needs ids or a kept row")
             else:
@@ -171,9 +188,9 @@ class TorchEngine:
 
     def snapshot(self, seq: TorchSequence) -> Snapshot:
         with self._fault(seq, "snapshot"):
-            rows = self._cache.copy(seq.length)
+            state = self._state.copy(seq.length)
         output = tuple(seq.history.ids[len(seq.prompt.ids) :])
-        return Snapshot(seq.prompt, output, seq.length, seq.row, rows, seq.resumed, seq.anchors.all)
+        return Snapshot(seq.prompt, output, seq.length, seq.row, state, seq.resumed, seq.anchors.all)
 
     def restore(self, seq: TorchSequence, snapshot: object) -> None:
         if not isinstance(snapshot, Snapshot):
@@ -182,41 +199,58 @@ class TorchEngine:
         with self._fault(seq, "restore"):
             self._resident.drop()
             seq.sound = False  # until all of it is loaded
-            self._cache.load(snapshot.rows)
+            self._state.load(snapshot.state)
         seq.sound = sound
         seq.prompt, seq.history = snapshot.prompt, History(snapshot.prompt.ids, snapshot.output)
         seq.length, seq.row = snapshot.length, snapshot.row
-        seq.resumed, seq.anchors = snapshot.resumed, Anchors(self._card.anchor_grid, snapshot.anchors)
+        seq.resumed, seq.anchors = snapshot.resumed, self._resident.taken_up(snapshot.anchors)
 
     def clear(self, caches: Collection[str] | None = None) -> Mapping[str, int]:
         """Empty the caches named, None: all; bytes given up by each (ENG-123). `EngineError` while a sequence is open.
 
-        There is one, `resident`. Its rows lie in the buffer that is reserved for the window, which stays.
+        `resident`: its rows lie in the buffer that is reserved for the window, which stays; the recurrent parts of its
+        anchors are given back. `images`, where the engine reads some: what its tower made of them.
         """
+        there = ["resident"] if self._eyes is None else ["images", "resident"]
         if self._open is not None:
             raise EngineError("a sequence is open; caches are emptied between two requests")
-        if unknown := sorted(set(caches or ()) - {"resident"}):
-            raise EngineError(f"no cache is called {unknown[0]}; there is: resident")
-        if caches is not None and "resident" not in caches:
-            return {}
-        return {"resident": self._resident.drop() * self._cache.bytes_per_token}
+        if unknown := sorted(set(caches or ()) - set(there)):
+            raise EngineError(f"no cache is called {unknown[0]}; there is: {', '.join(there)}")
+        cleared = {}
+        for name in there if caches is None else caches:
+            if name == "images" and self._eyes is not None:
+                cleared[name] = self._eyes.clear()
+            else:
+                cleared[name] = self._held()
+                self._resident.drop()
+        return cleared
 
     def cost(self) -> Mapping[str, int]:
-        # A snapshot costs its rows and, apart from them, the one row of logits; there is no recurrent state to anchor.
-        row = self._model.config.vocab_size * torch.float32.itemsize
-        return {"bytes_per_anchor": 0, "bytes_per_snapshot": row, "bytes_per_token": self._cache.bytes_per_token}
+        # A snapshot costs its rows and, apart from them, the recurrent part and the one row of logits.
+        anchor, row = self._state.bytes_per_anchor, self._model.config.vocab_size * torch.float32.itemsize
+        return {
+            "bytes_per_anchor": anchor,
+            "bytes_per_snapshot": anchor + row,
+            "bytes_per_token": self._state.bytes_per_token,
+        }
 
     def state(self) -> Mapping[str, int]:
         counted = {field.name: getattr(self._counters, field.name) for field in fields(_Counters)}
         rows = self._open.length if self._open is not None else self._resident.rows
-        held = {**self._resident.state(), "resident_bytes": self._resident.rows * self._cache.bytes_per_token}
+        held = {**self._resident.state(), "resident_bytes": self._held()}
         spent = {f"{name}_ms_by_none": round(ms) for name, ms in asdict(self._spent).items()}
         return (
             counted
             | spent
             | held
-            | {"kv_bytes": self._cache.nbytes, "kv_rows": self._cache.max_len, "kv_rows_used": rows}
+            | (dict(self._eyes.state()) if self._eyes is not None else {})
+            | {"kv_bytes": self._state.kv.nbytes, "kv_rows": self._state.max_len, "kv_rows_used": rows}
         )
+
+    def _held(self) -> int:
+        """Bytes that the resident prefix uses."""
+        state = self._state
+        return self._resident.rows * state.bytes_per_token + self._resident.anchors_held * state.bytes_per_anchor
 
     def _verify(self, seq: TorchSequence, tree: Tree) -> Rows:
         self._check_read(seq)
@@ -249,11 +283,19 @@ class TorchEngine:
         assert hidden is not None
         return hidden, end
 
+    def _read_prompt(self, prompt: Prompt, start: int, end: int) -> Tensor:
+        """Forward rows `start` to below `end` of a prompt, images among them."""
+        if prompt.images and self._eyes is not None:
+            self._resident.drop()
+            if (hidden := self._eyes.read(prompt, start, end, self._state)) is not None:
+                return hidden
+        return self._forward(prompt.ids[start:end], start)
+
     def _forward(self, ids: Sequence[int], start: int) -> Tensor:
         if start + len(ids) > self._card.max_len:
             raise EngineError(f"{start + len(ids)} rows do not fit a window of {self._card.max_len}")
         self._resident.drop()  # a sequence that has resumed needs it no more, and rows of it are overwritten here
-        return self._model.forward(torch.tensor(ids), start, self._cache)
+        return self._model.forward(torch.tensor(ids), start, self._state)
 
     def _row(self, hidden: Tensor) -> Tensor:
         """Logits (vocab) of the last of `hidden`'s rows."""
@@ -273,16 +315,18 @@ class TorchEngine:
         """Run a verb's work without autograd; a fault of torch ends the request (ENG-043).
 
         A forward that fails has written rows from its first one on only, which the sequence does not count yet: those
-        below `length` serve the next request. After a row that is not finite none does, for nobody knows its origin.
+        below `length` serve the next request, and the recurrent part is put back to where it stood. After a row that
+        is not finite nothing serves it, for nobody knows its origin.
         """
         self._check(seq)
+        stood = self._state.keep()
         try:
             with torch.inference_mode():
                 yield
-        except (RuntimeError, IndexError, MemoryError) as error:
+        except (RuntimeError, IndexError, MemoryError, EngineError) as error:
+            self._state.put_back(stood)
             self._counters.errors += 1
+            if isinstance(error, EngineError):
+                seq.sound = seq.sound and not isinstance(error, NumericalError)
+                raise
             raise EngineError(f"{verb} failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
-        except EngineError as error:
-            self._counters.errors += 1
-            seq.sound = seq.sound and not isinstance(error, NumericalError)
-            raise

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
 
+from tandem.engine.checkpoints.rows import Rows, Stack, chunks, rows_of
 from tandem.engine.models.matrix import DenseMatrix
-from tandem.engine.models.packed import GROUP, Int4Matrix, Int8Matrix
+from tandem.engine.models.packed import Int4Matrix, Int8Matrix
 
 __all__ = [
     "CPU_WEIGHTS",
+    "KERNELS",
     "CpuMatrix",
     "CpuTable",
     "CpuWeights",
     "Part",
     "bytes_of",
     "default_for",
+    "dense",
     "matrix",
     "stacked",
     "table",
@@ -32,31 +36,53 @@ CpuTable: TypeAlias = DenseMatrix | Int8Matrix
 CPU_WEIGHTS: tuple[CpuWeights, ...] = get_args(CpuWeights)
 _FOUR_BITS = frozenset({"Q4_0", "Q4_1"})
 
-Part: TypeAlias = tuple[Tensor, Tensor | None]
-"""A weight (N, K) and its bias (N), in fp32."""
+KERNELS: Mapping[str, str] = MappingProxyType(
+    {
+        "fp32": "torch linear",
+        "bf16": "torch linear, mv for one row",
+        "int8": "torch weight_int8pack",
+        "int4": "torch weight_int4pack",
+    }
+)
+"""What multiplies a matrix, by its format in memory; for the load report (ENG-031)."""
+
+Part: TypeAlias = tuple[Tensor | Rows, Tensor | None]
+"""A weight (N, K), whole or read by rows, and its bias (N) in fp32."""
 
 
 def default_for(formats: Iterable[str]) -> CpuWeights:
     """The fastest kind that passes the quality gate, for layers whose matrices lie on disk in `formats`.
 
     int4 reads the fewest bytes, and keeps the codes of a file that has 4 bits already; weights of more bits lose too
-    much in it, and become int8. `python -m bench.quality` measures every kind.
+    much in it, and become int8. So do 4-bit floats, whose steps are not even. `python -m bench.quality` measures every
+    kind.
     """
     return "int4" if set(formats) <= _FOUR_BITS else "int8"
 
 
-def matrix(weight: Tensor, bias: Tensor | None, kind: CpuWeights) -> CpuMatrix:
+def matrix(weight: Tensor | Rows, bias: Tensor | None, kind: CpuWeights) -> CpuMatrix:
     """A layer's matrix. A shape that has no kernel of `kind` gets the next wider one."""
     if kind == "int4" and Int4Matrix.takes(weight.shape):
         return Int4Matrix(weight, bias)
     return table(weight, bias, kind)
 
 
-def table(weight: Tensor, bias: Tensor | None, kind: CpuWeights) -> CpuTable:
+def table(weight: Tensor | Rows, bias: Tensor | None, kind: CpuWeights) -> CpuTable:
     """The embedding or the head. Under `int4` they are int8: in 4 bits a head alone fails the quality gate."""
     if kind in ("int4", "int8") and Int8Matrix.takes(weight.shape):
         return Int8Matrix(weight, bias)
-    return DenseMatrix(weight if kind == "fp32" else weight.to(torch.bfloat16), bias)
+    return dense(weight, bias, kind)
+
+
+def dense(weight: Tensor | Rows, bias: Tensor | None, kind: CpuWeights) -> DenseMatrix:
+    """A matrix that keeps its numbers: in fp32 under `fp32`, else in bf16."""
+    dtype = torch.float32 if kind == "fp32" else torch.bfloat16
+    if isinstance(weight, Tensor):
+        return DenseMatrix(weight.to(dtype), bias)
+    kept = torch.empty(weight.shape, dtype=dtype)
+    for at, chunk in chunks(weight):
+        kept[at] = chunk
+    return DenseMatrix(kept, bias)
 
 
 def stacked(parts: Sequence[Part], kind: CpuWeights) -> CpuMatrix:
@@ -64,7 +90,8 @@ def stacked(parts: Sequence[Part], kind: CpuWeights) -> CpuMatrix:
     biases = [bias for _, bias in parts if bias is not None]
     if biases and len(biases) != len(parts):
         raise ValueError("either every part of a stacked matrix has a bias or none")
-    return matrix(torch.cat([weight for weight, _ in parts]), torch.cat(biases) if biases else None, kind)
+    weight = Stack([rows_of(weight) for weight, _ in parts])
+    return matrix(weight, torch.cat(biases) if biases else None, kind)
 
 
 def bytes_of(shape: Sequence[int], kind: CpuWeights, *, layer: bool) -> int:
@@ -75,8 +102,8 @@ def bytes_of(shape: Sequence[int], kind: CpuWeights, *, layer: bool) -> int:
     count = torch.Size(shape).numel()
     if len(shape) != 2 or kind == "fp32":
         return 4 * count
-    if kind == "bf16":
-        return 2 * count
-    if kind == "int4" and layer:
-        return count // 2 + 4 * (count // GROUP)
-    return count + 2 * shape[0]
+    if kind == "int4" and layer and Int4Matrix.takes(shape):
+        return Int4Matrix.bytes_for(shape)
+    if kind != "bf16" and Int8Matrix.takes(shape):
+        return Int8Matrix.bytes_for(shape)
+    return 2 * count

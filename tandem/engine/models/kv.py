@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -64,6 +65,12 @@ class KVCache:
         new = self._rows[:, :, start:end].transpose(1, 2).unbind()
         keys, values = (part[:, None, :, :end].unbind() for part in (self.keys, self.values))
         return [LayerRows(*views) for views in zip(new, keys, values, strict=True)]
+
+    def gather(self, start: int, path: Sequence[int]) -> None:
+        """Rows start + path[0], start + path[1], … become the rows from `start` on."""
+        if list(path) != list(range(len(path))):
+            rows = torch.tensor(path) + start
+            self._rows[:, :, start : start + len(path)] = self._rows[:, :, rows]
 
     def copy(self, length: int) -> KVRows:
         """A copy of the first `length` rows."""

@@ -9,11 +9,14 @@ among up to `INT8_ROWS` or `INT4_ROWS` rows (ENG-027).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from tandem.engine.checkpoints.rows import Rows, chunks
 
 __all__ = ["BOUND", "GROUP", "INT4_ROWS", "INT8_ROWS", "Int4Matrix", "Int8Matrix"]
 
@@ -37,19 +40,28 @@ class Int8Matrix:
 
     format = "int8"
 
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+    def __init__(self, weight: Tensor | Rows, bias: Tensor | None = None) -> None:
         """Quantise `weight` (N, K), nearest code, the largest of a row at 127."""
-        if not self.takes(weight.shape):
+        rows, columns = weight.shape
+        if not self.takes((rows, columns)):
             raise ValueError(f"no int8 kernel for a matrix of shape {list(weight.shape)}")
-        scales = (weight.abs().amax(dim=1) / 127).to(torch.bfloat16)
-        divisor = torch.where(scales == 0, 1, scales.float())
-        self._codes = (weight / divisor[:, None]).round_().clamp_(-127, 127).to(torch.int8)
-        self._scales = scales
+        self._codes = torch.empty(rows, columns, dtype=torch.int8)
+        self._scales = torch.empty(rows, dtype=torch.bfloat16)
+        for at, chunk in chunks(weight):
+            scales = (chunk.abs().amax(dim=1) / 127).to(torch.bfloat16)
+            divisor = torch.where(scales == 0, 1, scales.float())
+            self._codes[at] = (chunk / divisor[:, None]).round_().clamp_(-127, 127)
+            self._scales[at] = scales
         self._bias = bias
 
     @staticmethod
-    def takes(shape: torch.Size) -> bool:
+    def takes(shape: Sequence[int]) -> bool:
         return shape[1] % 32 == 0
+
+    @staticmethod
+    def bytes_for(shape: Sequence[int]) -> int:
+        """What a matrix of `shape` takes, its bias apart."""
+        return shape[0] * shape[1] + 2 * shape[0]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -88,19 +100,29 @@ class Int4Matrix:
 
     format = "int4"
 
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+    def __init__(self, weight: Tensor | Rows, bias: Tensor | None = None) -> None:
         """Quantise `weight` (N, K): per group the better of the forms that Q4_1 and Q4_0 have."""
-        if not self.takes(weight.shape):
+        rows, columns = weight.shape
+        if not self.takes((rows, columns)):
             raise ValueError(f"no int4 kernel for a matrix of shape {list(weight.shape)}")
-        self._shape = (weight.shape[0], weight.shape[1])
-        codes, scales, zeros = _quantised(weight)
-        self._codes = torch._convert_weight_to_int4pack_for_cpu(codes, 1)
-        self._scales_zeros = torch.stack((scales, zeros), dim=-1).transpose(0, 1).contiguous()  # (K / 32, N, 2)
+        self._shape = (rows, columns)
+        self._codes = torch.empty(rows, columns // 2, dtype=torch.uint8)
+        self._scales_zeros = torch.empty(columns // GROUP, rows, 2, dtype=torch.bfloat16)
+        for at, chunk in chunks(weight):
+            codes, scales, zeros = _quantised(chunk)
+            # Rows are interleaved within blocks that no chunk cuts, so packed parts are parts of the packed whole.
+            self._codes[at] = torch._convert_weight_to_int4pack_for_cpu(codes, 1)
+            self._scales_zeros[:, at] = torch.stack((scales, zeros), dim=-1).transpose(0, 1)
         self._bias = bias
 
     @staticmethod
-    def takes(shape: torch.Size) -> bool:
+    def takes(shape: Sequence[int]) -> bool:
         return shape[0] % 16 == 0 and shape[1] % GROUP == 0
+
+    @staticmethod
+    def bytes_for(shape: Sequence[int]) -> int:
+        """What a matrix of `shape` takes, its bias apart."""
+        return shape[0] * shape[1] // 2 + 4 * shape[0] * (shape[1] // GROUP)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -8,10 +8,11 @@ from types import MappingProxyType
 from tandem.engine.errors import CheckpointError
 from tandem.engine.models.llama import load_llama
 from tandem.engine.models.model import Load
+from tandem.engine.models.qwen3_5 import load_qwen3_5
 
 __all__ = ["PACKAGES", "package_of"]
 
-PACKAGES: Mapping[str, Load] = MappingProxyType({"llama": load_llama})
+PACKAGES: Mapping[str, Load] = MappingProxyType({"llama": load_llama, "qwen3_5": load_qwen3_5})
 
 
 def package_of(architecture: str) -> Load:

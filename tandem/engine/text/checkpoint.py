@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from tandem.engine.errors import BadInput
 from tandem.engine.text.conversation import arrange
+from tandem.engine.text.images import ImageReader, PromptImage
 from tandem.engine.text.model import Conversation
 from tandem.engine.text.plain import Guard
 from tandem.engine.text.prompt import Prompt, Thinking
@@ -64,6 +67,13 @@ class CheckpointText:
         eos = tokenizer.id_of(eos_token)
         own = frozenset() if eos is None else frozenset((eos,))
         self._end_ids = frozenset(end_ids) | own | turn_ends(tokenizer, template)
+        self._images: tuple[ImageReader, int] | None = None
+
+    def seeing(self, reader: ImageReader, placeholder: int) -> CheckpointText:
+        """The same text side for a model that sees: `placeholder` is the id that the template writes for an image."""
+        seeing = copy.copy(self)
+        seeing._images = reader, placeholder
+        return seeing
 
     @property
     def sha256(self) -> str:
@@ -111,15 +121,14 @@ class CheckpointText:
 
     def render(self, conversation: Conversation) -> Prompt:
         """The prompt of a new assistant turn. `BadInput` names the field the template cannot take (API-025)."""
-        for index, message in enumerate(conversation.messages):
-            if isinstance(message.get("content"), list):
-                raise BadInput(f"messages[{index}].content", "this model takes no images")
+        shown = self._shown(conversation)
         text, sentinel = self._text(conversation)
         try:
             ids = self._tokenizer.encode_marked(text, sentinel)
         except BadInput as error:
             raise BadInput("messages", str(error)) from None
-        return Prompt.of_client(ids, self._thinking(text))
+        thinking = self._thinking(text)
+        return self._with_images(ids, shown, conversation, thinking) if shown else Prompt.of_client(ids, thinking)
 
     def read(self, prompt: str | Sequence[int]) -> Prompt:
         """The prompt of a text completion. `BadInput` for an id outside the vocabulary (API-046)."""
@@ -132,6 +141,39 @@ class CheckpointText:
             if not self.is_token(token):
                 raise BadInput("prompt", f"token id {token} is not in the model's vocabulary")
         return Prompt.of_client(prompt)
+
+    def _shown(self, conversation: Conversation) -> list[int]:
+        """The images that the messages name, by their index, in the order of their parts."""
+        shown: list[int] = []
+        for index, message in enumerate(conversation.messages):
+            if isinstance(content := message.get("content"), list):
+                if self._images is None:
+                    raise BadInput(f"messages[{index}].content", "this model takes no images")
+                shown += [int(part["index"]) for part in content if part["type"] == "image"]
+        return shown
+
+    def _with_images(
+        self, ids: Sequence[int], shown: Sequence[int], conversation: Conversation, thinking: Thinking
+    ) -> Prompt:
+        """The prompt with a row for each merged patch in the place of an image's one placeholder.
+
+        Only the template writes placeholders, so the first of them is the first image. `BadInput` where it writes
+        another number of them than there are images, or none.
+        """
+        assert self._images is not None
+        reader, placeholder = self._images
+        if ids.count(placeholder) != len(shown):
+            raise BadInput("messages", "the model's chat template has no place for an image where one stands")
+        loaded, images, rows = conversation.images, [], list[int]()
+        following = iter(shown)
+        for token in ids:
+            if token != placeholder:
+                rows.append(token)
+                continue
+            image = PromptImage(len(rows), reader.cut(loaded.pictures[next(following) - loaded.left_out]))
+            rows += [placeholder] * image.patches.rows
+            images.append(image)
+        return replace(Prompt.of_client(rows, thinking), images=tuple(images))
 
     def _text(self, conversation: Conversation) -> tuple[str, str]:
         """The rendered text, and the sentinel that breaks up every marker in it which a client has spelled."""

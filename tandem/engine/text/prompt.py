@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from tandem.engine.text.images import PromptImage
+
 __all__ = ["Prompt", "Span", "SpanKind", "Thinking"]
 
 SpanKind = Literal["client", "note", "closed_think", "replayed", "question"]
@@ -27,13 +29,16 @@ class Span:
 class Prompt:
     """`ids` and the spans that cover every one of them exactly once, in order.
 
-    `insertion` is the index at which the plan may still put notes when the prompt is finished at the grant.
+    `insertion` is the index at which the plan may still put notes when the prompt is finished at the grant. Each row of
+    an image has the id of the placeholder.
     """
 
     ids: tuple[int, ...]
     spans: tuple[Span, ...]
     insertion: int
     thinking: Thinking = "free"
+    images: tuple[PromptImage, ...] = ()
+    """In the order of their rows."""
 
     def __post_init__(self) -> None:
         at = 0
@@ -43,12 +48,27 @@ class Prompt:
             at = span.end
         if at != len(self.ids):
             raise ValueError(f"spans cover {at} of {len(self.ids)} tokens")
+        at = 0
+        for image in self.images:
+            if not at <= image.start < image.stop <= len(self.ids):
+                raise ValueError(f"images must lie in the prompt, one behind the other: {image} at {at}")
+            at = image.stop
 
     @classmethod
     def of_client(cls, ids: Sequence[int], thinking: Thinking = "free") -> Prompt:
         """A prompt that the client alone has written."""
         spans = (Span("client", 0, len(ids)),) if ids else ()
         return cls(tuple(ids), spans, len(ids), thinking)
+
+    @property
+    def keys(self) -> tuple[int, ...]:
+        """The ids by which caches compare prompts: the rows of an image have its own, so it matches by content."""
+        if not self.images:
+            return self.ids
+        keys = list(self.ids)
+        for image in self.images:
+            keys[image.start : image.stop] = [image.key] * image.patches.rows
+        return tuple(keys)
 
     @property
     def client_tokens(self) -> int:

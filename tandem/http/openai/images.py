@@ -7,12 +7,12 @@ number says which.
 from __future__ import annotations
 
 import binascii
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from tandem.config import Settings
+from tandem.engine.text.images import Geometry, grid
 from tandem.http.openai.checks import as_object, as_str
 from tandem.http.openai.errors import ApiError, invalid
 
@@ -146,49 +146,6 @@ def data_url_bytes(url: str, max_bytes: int) -> bytes:
 
 def too_large(max_bytes: int) -> BadImage:
     return BadImage(f"is larger than {max_bytes:,} bytes; --image-max-mb sets the limit")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Geometry:
-    """How a vision tower reads images; the defaults are those of the Qwen 27B tower (ENG-098)."""
-
-    patch: int = 16
-    """Side of a patch in pixels."""
-    merge: int = 2
-    """Patches along each side of a merged patch, which is one prompt row."""
-    min_pixels: int = 65_536
-    max_pixels: int = 16_777_216
-    """An image is resized to have at least and at most this many."""
-    row_bytes: int = 222_823
-    """Memory that encoding takes for each row: 3.4 GiB at the largest image's 16,384 rows (ENG-102)."""
-
-    @property
-    def side(self) -> int:
-        """Side of a merged patch in pixels."""
-        return self.patch * self.merge
-
-    @property
-    def most_rows(self) -> int:
-        """Rows of the largest image."""
-        return max(1, self.max_pixels // self.side**2)
-
-
-def grid(width: int, height: int, geometry: Geometry) -> tuple[int, int]:
-    """Merged patches across and down for an image of these pixels.
-
-    Each side is rounded to whole merged patches; an image beyond the bounds on pixels is scaled by one factor first
-    and then rounded inwards. That is Qwen2-VL's resize, from which the towers' grids come.
-    """
-    side = geometry.side
-    across, down = (max(1, round(length / side)) for length in (width, height))
-    pixels = across * down * side**2
-    if pixels > geometry.max_pixels:
-        scale = math.sqrt(width * height / geometry.max_pixels)
-        across, down = (max(1, math.floor(length / scale / side)) for length in (width, height))
-    elif pixels < geometry.min_pixels:
-        scale = math.sqrt(geometry.min_pixels / (width * height))
-        across, down = (math.ceil(length * scale / side) for length in (width, height))
-    return across, down
 
 
 def rows_of(width: int, height: int, limits: ImageLimits, geometry: Geometry) -> int:

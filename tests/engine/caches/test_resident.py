@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tandem.engine.caches.resident import Anchor, Anchors, ResidentPrefix, shared_length
+from tandem.engine.caches.resident import SPARED, Anchor, Anchors, ResidentPrefix, shared_length
+from tandem.engine.models.recurrent import Recurrent
 
 GRID = 4
 
@@ -171,3 +172,54 @@ def test_every_resume_is_shared_is_an_anchor_and_is_of_its_class(turns: list[tup
             assert (anchor.exactness == "bit") == all(cold[: anchor.row])
         places.add(len(ids))
         resident.keep(ids, anchors)
+
+
+def lines(anchors: Anchors) -> list[int]:
+    return [anchor.row for anchor in anchors.all]
+
+
+@pytest.mark.spec("ENG-108")
+def test_over_the_limit_old_anchors_thin_out_evenly_and_the_newest_are_spared() -> None:
+    anchors = Anchors(GRID, limit=8)
+    read(anchors, 0, 24 * GRID)
+    assert lines(anchors)[-SPARED:] == [21 * GRID, 22 * GRID, 23 * GRID, 24 * GRID]
+    old = [0, *lines(anchors)[:-SPARED]]
+    gaps = [after - before for before, after in pairwise(old)]
+    assert max(gaps) <= 2 * min(gaps), old
+
+
+@pytest.mark.spec("ENG-108")
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 9), st.integers(0, 60)), max_size=8), st.integers(0, 9))
+def test_a_limit_takes_anchors_away_and_changes_nothing_else(turns: list[tuple[int, int, int]], limit: int) -> None:
+    """Beside one without a limit: the anchors are some of its anchors, of their class, and the newest of them."""
+    few, many = ResidentPrefix(GRID, limit=limit), ResidentPrefix(GRID)
+    ids: tuple[int, ...] = ()
+    for number, (fresh, written, keep) in enumerate(turns):
+        prompt = (*ids[:keep], *(1000 * number + at for at in range(fresh)))
+        here, there = few.resume(prompt), many.resume(prompt)
+        assert here.newest <= there.newest
+        if here.newest < there.newest:
+            return  # from here on the two read in other passes
+        for anchors in (here, there):
+            read(anchors, anchors.newest, len(prompt))
+        ids = (*prompt, *range(-written, 0))
+        few.keep(ids, here)
+        many.keep(ids, there)
+        assert few.anchors_held <= limit
+        kept, known = few.resume((*ids, 7)).all, many.resume((*ids, 7)).all
+        assert set(kept) <= set(known)
+        assert kept[-min(limit, SPARED) :] == known[-min(limit, SPARED) :] or limit == 0
+
+
+def test_an_anchor_gives_back_the_recurrent_part_it_was_given() -> None:
+    resident, anchors = ResidentPrefix(GRID), Anchors(GRID)
+    at = {row: Recurrent(row) for row in (4, 8, 10)}
+    anchors.prefilled(0, 4, at[4])
+    anchors.prefilled(4, 8, at[8])
+    resident.keep(IDS[:10], anchors, at[10])
+    assert [anchor.recurrent for anchor in resident.resume(IDS).all] == [at[4], at[8], at[10]]
+    last = resident.resume(IDS[:9]).last
+    assert last is not None
+    assert last.recurrent is at[8]
+    assert resident.resume((1, 2)).last is None

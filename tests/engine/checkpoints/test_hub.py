@@ -230,7 +230,9 @@ def test_a_directory_that_is_not_whole_is_refused(hub: Hub, refusal: Refusal, mo
     shutil.copy(root / "model-00001-of-00003.safetensors", root / "model.safetensors")
     assert "org/part has no tokenizer.json, which is needed" in refusal("org/part")
     hub.elements["org/part"] = {"U32": 900, "F16": 100}
-    assert refusal("org/part") == "org/part: weights are U32, which is not served; needed is F32, F16, BF16"
+    assert (
+        refusal("org/part") == "org/part: weights are U32, which is not served; needed is F32, F16, BF16, F8_E4M3, U8"
+    )
 
 
 def test_an_interrupted_pull_is_no_model_and_the_next_continues_it(fetch: Fetch, hub: Hub, tmp_path: Path) -> None:

@@ -107,7 +107,10 @@ def test_an_unknown_architecture_is_named(directory: Path) -> None:
     [
         ({"hidden_size": None}, "config.json: has no hidden_size"),
         ({"hidden_act": "gelu"}, "hidden_act gelu is not served"),
-        ({"quantization_config": {"quant_method": "fp8"}}, "quantised as fp8 are not served"),
+        (
+            {"quantization_config": {"quant_method": "fp8"}},
+            "quantised as fp8 with weight_block_size None are not served",
+        ),
         ({"num_hidden_layers": "two"}, "config.json: invalid literal"),
     ],
 )

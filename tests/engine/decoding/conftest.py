@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from tests.engine.decoding.engines import KIND, KINDS
+
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
@@ -15,3 +17,11 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(params=list(KINDS), scope="module")
+def kind(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The architecture of the tiny models; what uses it runs once for each."""
+    token = KIND.set(request.param)
+    yield request.param
+    KIND.reset(token)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, cast
 
 import torch
@@ -12,14 +13,33 @@ from tandem.engine.decoding.noise import Noise
 from tandem.engine.decoding.sequence import TorchSequence
 from tandem.engine.decoding.torch_engine import TorchEngine
 from tandem.engine.decoding.work import Round, perform
-from tandem.engine.models.kv import KVCache
 from tandem.engine.models.model import Model
 from tandem.engine.text.model import TextModel
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.verbs import Accepted, ModelCard, SamplingRules
-from tests.engine.models.memory import VOCAB, tiny_llama
+from tests.engine.models.hybrid import TinyHybrid, tiny_hybrid
+from tests.engine.models.memory import VOCAB, TinyLlama, tiny_llama
 
-__all__ = ["GREEDY", "GRID", "PROMPT", "ids_of", "kept_row", "kv_of", "read", "rounds", "same", "tiny_engine", "trace"]
+__all__ = [
+    "GREEDY",
+    "GRID",
+    "KIND",
+    "KINDS",
+    "PROMPT",
+    "ids_of",
+    "kept_row",
+    "read",
+    "rounds",
+    "same",
+    "state_of",
+    "tiny",
+    "tiny_engine",
+    "trace",
+]
+
+KINDS: Mapping[str, Callable[[int], TinyLlama | TinyHybrid]] = {"llama": tiny_llama, "qwen3_5": tiny_hybrid}
+KIND: ContextVar[str] = ContextVar("kind", default="llama")
+"""The architecture of the models that `tiny` makes; the fixture `kind` runs a module once for each."""
 
 GRID = 32
 GREEDY = SamplingRules()
@@ -28,10 +48,15 @@ GREEDY = SamplingRules()
 def tiny_engine(
     seed: int = 0, *, max_len: int = 256, grid: int = GRID, model: Model | None = None, **options: Any
 ) -> TorchEngine:
-    """An engine over a random Llama. It has no text: the verbs speak of ids alone."""
-    card = ModelCard(name="tiny", architecture="llama", max_len=max_len, vocab_size=VOCAB, anchor_grid=grid)
-    model = model if model is not None else tiny_llama(seed).model
+    """An engine over a random model. It has no text: the verbs speak of ids alone."""
+    card = ModelCard(name="tiny", architecture=KIND.get(), max_len=max_len, vocab_size=VOCAB, anchor_grid=grid)
+    model = model if model is not None else tiny(seed).model
     return TorchEngine(model, cast(TextModel, None), card, noise=Noise(seed), **options)
+
+
+def tiny(seed: int = 0) -> TinyLlama | TinyHybrid:
+    """A random model of the kind that is tested now."""
+    return KINDS[KIND.get()](seed)
 
 
 def ids_of(length: int, seed: int = 0) -> list[int]:
@@ -76,10 +101,11 @@ def same(one: list[Tensor], other: list[Tensor]) -> bool:
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def kv_of(engine: TorchEngine, seq: TorchSequence) -> Tensor:
-    """A copy of the rows a sequence owns."""
-    cache: KVCache = engine._cache
-    return torch.stack((cache.keys[:, :, : seq.length], cache.values[:, :, : seq.length])).clone()
+def state_of(engine: TorchEngine, seq: TorchSequence) -> Tensor:
+    """A copy of all that a sequence owns in its model, as one row of numbers: its rows and its recurrent part."""
+    copy = engine._state.copy(seq.length)
+    memory = [each for layer in copy.recurrent.layers for each in layer]
+    return torch.cat([each.flatten() for each in (copy.rows.keys, copy.rows.values, *memory)])
 
 
 PROMPT = ids_of(75)

@@ -11,7 +11,9 @@ from tandem.engine.decoding.asking import ask_in_prompt
 from tandem.engine.errors import EngineError
 from tandem.engine.fake import FakeEngine
 from tandem.engine.text.prompt import Prompt
-from tests.engine.decoding.engines import GRID, ids_of, kept_row, kv_of, read, tiny_engine, trace
+from tests.engine.decoding.engines import GRID, ids_of, kept_row, read, state_of, tiny_engine, trace
+
+pytestmark = pytest.mark.usefixtures("kind")
 
 TURN = ids_of(3 * GRID + 7)
 QUESTION = ids_of(5, seed=9)
@@ -31,7 +33,7 @@ def test_a_turn_after_a_question_is_the_turn_without_one(parting: int) -> None:
     seq, fresh = read(asked, TURN), read(plain, TURN)
     assert seq.resumed == parting // GRID * GRID, "the turn goes on at the grid line below"
     assert torch.equal(kept_row(asked, seq), kept_row(plain, fresh))
-    assert torch.equal(kv_of(asked, seq), kv_of(plain, fresh))
+    assert torch.equal(state_of(asked, seq), state_of(plain, fresh))
     assert seq.anchors.all[-1] == fresh.anchors.all[-1]
     assert trace(asked, seq)[0] == trace(plain, fresh)[0]
 

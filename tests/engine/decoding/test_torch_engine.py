@@ -14,7 +14,7 @@ from tandem.engine.decoding.sequence import Rows, TorchSequence
 from tandem.engine.decoding.torch_engine import TorchEngine
 from tandem.engine.decoding.work import Round, perform
 from tandem.engine.errors import EngineError
-from tandem.engine.models.kv import KVCache
+from tandem.engine.models.state import State
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.verbs import EMPTY_TREE, Accepted, Engine, SamplingRules, Spent, Tree
 from tests.engine.decoding.engines import (
@@ -25,10 +25,13 @@ from tests.engine.decoding.engines import (
     kept_row,
     read,
     rounds,
+    tiny,
     tiny_engine,
 )
 from tests.engine.decoding.masks import SetMask
-from tests.engine.models.memory import VOCAB, oracle_of, tiny_llama
+from tests.engine.models.memory import VOCAB
+
+pytestmark = pytest.mark.usefixtures("kind")
 
 
 @pytest.mark.spec("ENG-167")
@@ -39,9 +42,9 @@ def test_it_is_an_engine() -> None:
 
 @pytest.mark.spec("ENG-005")
 def test_rounds_give_the_reference_greedy_text() -> None:
-    tiny = tiny_llama(4)
-    engine = tiny_engine(model=tiny.model)
-    oracle = oracle_of(tiny.config, tiny.tensors)
+    model = tiny(4)
+    engine = tiny_engine(model=model.model)
+    oracle = model.oracle()
     batch = torch.tensor([ids_of(50, seed) for seed in range(4)])
     with torch.inference_mode():
         texts = oracle.generate(
@@ -125,12 +128,12 @@ def test_the_prefill_gives_the_first_token_and_the_newest_waits_for_the_next_ver
 
 def counting_engine() -> tuple[TorchEngine, list[tuple[int, int]]]:
     """An engine and the list of (start, rows) of its forwards."""
-    model, forwarded = tiny_llama().model, []
+    model, forwarded = tiny().model, []
     forward = model.forward
 
-    def counted(ids: Tensor, start: int, cache: KVCache) -> Tensor:
+    def counted(ids: Tensor, start: int, state: State) -> Tensor:
         forwarded.append((start, len(ids)))
-        return forward(ids, start, cache)
+        return forward(ids, start, state)
 
     model.forward = counted  # type: ignore[method-assign]
     return tiny_engine(model=model), forwarded
@@ -314,6 +317,7 @@ def test_state_counts_in_plain_numbers() -> None:
     assert wanted.items() <= state.items()
 
 
+@pytest.mark.parametrize("kind", ["llama"], indirect=True)
 def test_cost_gives_bytes() -> None:
     assert tiny_engine().cost() == {
         "bytes_per_anchor": 0,
@@ -324,7 +328,7 @@ def test_cost_gives_bytes() -> None:
 
 @pytest.mark.spec("ENG-018")
 def test_two_engines_with_different_settings_share_a_process() -> None:
-    model = tiny_llama().model
+    model = tiny().model
     one, other = tiny_engine(model=model, grid=16), tiny_engine(model=model, grid=64, max_len=128, resident=False)
     seq, beside = one.open(Prompt.of_client(PROMPT)), other.open(Prompt.of_client(PROMPT))
     assert (one.prefill(seq, 75).done, other.prefill(beside, 75).done) == (16, 64)

@@ -18,10 +18,13 @@ from tests.engine.decoding.engines import (
     read,
     rounds,
     same,
+    tiny,
     tiny_engine,
     trace,
 )
-from tests.engine.models.memory import VOCAB, tiny_llama
+from tests.engine.models.memory import VOCAB
+
+pytestmark = pytest.mark.usefixtures("kind")
 
 
 def do(engine: TorchEngine, seq: TorchSequence, work: Work) -> None:
@@ -41,7 +44,7 @@ FAULTS: dict[str, Exception] = {
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 @pytest.mark.parametrize("verb", ["prefill", "round", "force", "ask"])
 def test_a_fault_ends_one_request_and_the_next_is_exact(verb: str, fault: Exception) -> None:
-    model = tiny_llama().model
+    model = tiny().model
     clean = tiny_engine(model=model)
     wanted, wanted_rows = trace(clean, read(clean, PROMPT))
     engine = tiny_engine(model=model)
@@ -52,7 +55,7 @@ def test_a_fault_ends_one_request_and_the_next_is_exact(verb: str, fault: Except
 
     def broken(hidden: Tensor) -> Tensor:
         # What a fault half-way leaves behind: rows written, no result.
-        engine._cache.keys[:, :, seq.length :] = torch.nan
+        engine._state.kv.keys[:, :, seq.length :] = torch.nan
         raise fault
 
     model._head = broken  # type: ignore[assignment]
@@ -78,7 +81,7 @@ def test_a_fault_ends_one_request_and_the_next_is_exact(verb: str, fault: Except
 
 @pytest.mark.spec("ENG-043", "ENG-076")
 def test_a_row_of_nan_ends_the_request_with_its_position() -> None:
-    model = tiny_llama().model
+    model = tiny().model
     engine = tiny_engine(model=model)
     seq = read(engine, PROMPT)
     rounds(engine, seq, 4)
@@ -103,7 +106,7 @@ def test_a_restore_that_breaks_off_leaves_nothing_to_resume(monkeypatch: pytest.
     def broken(rows: KVRows) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(engine._cache, "load", broken)
+    monkeypatch.setattr(engine._state.kv, "load", broken)
     with pytest.raises(EngineError, match="restore failed"):
         engine.restore(seq, point)
     engine.close(seq)

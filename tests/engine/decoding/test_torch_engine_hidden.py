@@ -17,13 +17,15 @@ from tests.engine.decoding.engines import (
     PROMPT,
     ids_of,
     kept_row,
-    kv_of,
     read,
     rounds,
     same,
+    state_of,
     tiny_engine,
     trace,
 )
+
+pytestmark = pytest.mark.usefixtures("kind")
 
 STEPS: dict[str, Callable[[TorchEngine, TorchSequence], object]] = {
     "after prefill": lambda engine, seq: None,
@@ -72,11 +74,11 @@ def test_ask_leaves_everything_bit_equal(
     assert isinstance(answer, Answer)
     assert sum(answer.probabilities) == pytest.approx(1.0)
     assert seq.length == other.length
-    assert torch.equal(kv_of(plain, seq), kv_of(asked, other))
+    assert torch.equal(state_of(plain, seq), state_of(asked, other))
     (ids, rows), (asked_ids, asked_rows) = trace(plain, seq), trace(asked, other)
     assert ids == asked_ids
     assert same(rows, asked_rows)
-    assert torch.equal(kv_of(plain, seq), kv_of(asked, other))
+    assert torch.equal(state_of(plain, seq), state_of(asked, other))
 
 
 @pytest.mark.spec("ENG-041")
@@ -98,13 +100,13 @@ def test_a_restored_sequence_goes_on_bit_for_bit(before: Callable[[TorchEngine, 
     seq = read(engine, PROMPT)
     before(engine, seq)
     point, length = engine.snapshot(seq), seq.length
-    kv = kv_of(engine, seq)
+    kv = state_of(engine, seq)
     ids, rows = trace(engine, seq)
     engine.force(seq, ids_of(30, 1))
     for _ in range(2):
         engine.restore(seq, point)
         assert seq.length == length
-        assert torch.equal(kv_of(engine, seq), kv)
+        assert torch.equal(state_of(engine, seq), kv)
         again, again_rows = trace(engine, seq)
         assert again == ids
         assert same(again_rows, rows)

@@ -24,14 +24,16 @@ from tests.engine.decoding.engines import (
     PROMPT,
     ids_of,
     kept_row,
-    kv_of,
     read,
     rounds,
     same,
+    state_of,
     tiny_engine,
     trace,
 )
-from tests.engine.models.memory import VOCAB, tiny_llama
+from tests.engine.models.memory import VOCAB
+
+pytestmark = pytest.mark.usefixtures("kind")
 
 NEAR_TIE = 1e-3
 """Nats by which the logits of two runs of a tiny fp32 model may part (ENG-066)."""
@@ -112,7 +114,7 @@ def test_a_stopped_prefill_is_continued_by_the_next_request() -> None:
     cold = tiny_engine(resident=False)
     seq = read(cold, PROMPT)
     assert same([kept_row(engine, again)], [kept_row(cold, seq)])
-    assert torch.equal(kv_of(engine, again), kv_of(cold, seq))
+    assert torch.equal(state_of(engine, again), state_of(cold, seq))
     assert trace(engine, again)[0] == trace(cold, seq)[0]
 
 
@@ -219,7 +221,7 @@ def test_a_question_leaves_what_is_resident_as_it_is() -> None:
     ids = [*PROMPT, *written, 5]
     seq, other = read(plain, ids), read(asked, ids)
     assert seq.resumed == other.resumed == 77
-    assert torch.equal(kv_of(plain, seq), kv_of(asked, other))
+    assert torch.equal(state_of(plain, seq), state_of(asked, other))
 
 
 @pytest.mark.spec("ENG-106", "API-157", "API-161")
@@ -271,7 +273,8 @@ def test_clear_gives_up_what_is_resident() -> None:
     with pytest.raises(EngineError, match="no cache is called attic"):
         engine.clear(["attic"])
     assert engine.clear([]) == {}
-    assert engine.clear() == {"resident": 75 * engine.cost()["bytes_per_token"]}
+    cost = engine.cost()
+    assert engine.clear() == {"resident": 75 * cost["bytes_per_token"] + 3 * cost["bytes_per_anchor"]}
     assert engine.clear(["resident"]) == {"resident": 0}
     assert read(engine, PROMPT).resumed == 0
 
@@ -281,14 +284,14 @@ def test_state_says_what_is_held_and_what_it_saved() -> None:
     _, written = turn(engine, PROMPT)
     turn(engine, [*PROMPT, *written, 5])
     turn(engine, ids_of(40, 3), 1)
-    state = engine.state()
+    state, cost = engine.state(), engine.cost()
     wanted = {
         "resident_hits": 1,
         "resident_misses": 2,
         "resumed_tokens": 82,
         "resident_rows": 40,
         "resident_anchors": 2,
-        "resident_bytes": 40 * engine.cost()["bytes_per_token"],
+        "resident_bytes": 40 * cost["bytes_per_token"] + 2 * cost["bytes_per_anchor"],
         "kv_rows_used": 40,
     }
     assert wanted.items() <= state.items()
@@ -301,7 +304,7 @@ def test_switched_off_every_request_is_a_first_one() -> None:
         fresh = tiny_engine()
         seq, first = read(engine, ids), read(fresh, ids)
         assert seq.resumed == 0
-        assert torch.equal(kv_of(engine, seq), kv_of(fresh, first))
+        assert torch.equal(state_of(engine, seq), state_of(fresh, first))
         (out, rows), (first_out, first_rows) = trace(engine, seq), trace(fresh, first)
         assert out == first_out
         assert same(rows, first_rows)
@@ -340,7 +343,7 @@ class Cold:
     """What a run that has never seen anything else says about the same ids; one engine for all."""
 
     def __init__(self) -> None:
-        self._engine = tiny_engine(model=MODEL, resident=False)
+        self._engine = tiny_engine(resident=False)
 
     def check(self, prompt: Sequence[int], taken: Sequence[int], rows: Sequence[Tensor | None], *, exact: bool) -> None:
         """`taken` came after the prompt, each from its row; a forced id has None and no say.
@@ -357,9 +360,6 @@ class Cold:
                 assert cold.max() - cold[token] < NEAR_TIE
             self._engine.force(seq, [token])
         self._engine.close(seq)
-
-
-MODEL = tiny_llama().model
 
 
 def converse(engine: TorchEngine, conversation: Sequence[Turn], *, bit_only: bool = False) -> None:
@@ -404,11 +404,11 @@ def write(engine: TorchEngine, seq: TorchSequence, each: Turn) -> tuple[list[int
 @given(st.lists(turns, min_size=2, max_size=5))
 @settings(max_examples=25, deadline=None)
 def test_random_conversations_are_what_they_are_cold(conversation: list[Turn]) -> None:
-    converse(tiny_engine(model=MODEL), conversation)
+    converse(tiny_engine(), conversation)
 
 
 @pytest.mark.spec("ENG-035", "ENG-073", "ENG-107")
 @given(st.lists(turns, min_size=2, max_size=5))
 @settings(max_examples=15, deadline=None)
 def test_without_end_anchors_random_conversations_are_bit_equal(conversation: list[Turn]) -> None:
-    converse(tiny_engine(model=MODEL, end_anchor=False), conversation, bit_only=True)
+    converse(tiny_engine(end_anchor=False), conversation, bit_only=True)

@@ -34,6 +34,9 @@ class MemoryWeights:
             raise CheckpointError(f"tensor {name} of shape {list(shape)} is missing")
         return tensor.to(dtype)
 
+    def rows(self, name: str, shape: tuple[int, int], start: int, stop: int) -> Tensor:
+        return self.tensor(name, shape)[start:stop]
+
 
 @dataclass(frozen=True, slots=True)
 class TinyLlama:
@@ -42,6 +45,9 @@ class TinyLlama:
     model: LlamaModel
     config: dict[str, Any]
     tensors: dict[str, Tensor]
+
+    def oracle(self) -> Any:
+        return oracle_of(self.config, self.tensors)
 
 
 def quiet(done: int, total: int) -> None:

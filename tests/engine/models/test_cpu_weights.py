@@ -33,8 +33,8 @@ def engine_of(kind: CpuWeights) -> TorchEngine:
 def test_a_prefill_and_single_rows_agree_within_the_bound(kind: CpuWeights) -> None:
     model, ids = model_of(kind), torch.tensor(PROMPT)
     with torch.inference_mode():
-        whole = model.logits(model.forward(ids, 0, model.new_cache(len(ids))))
-        cache = model.new_cache(len(ids))
+        whole = model.logits(model.forward(ids, 0, model.new_state(len(ids))))
+        cache = model.new_state(len(ids))
         rows = [model.forward(one, at, cache) for at, one in enumerate(torch.split(ids, 1))]
         steps = model.logits(torch.cat(rows))
     assert (whole - steps).abs().max() <= AGREE[kind] * whole.std()

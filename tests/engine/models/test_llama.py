@@ -41,7 +41,7 @@ def prompts(count: int, length: int, seed: int = 7) -> Tensor:
 @torch.inference_mode()
 def greedy(model: Any, prompt: Tensor, count: int) -> list[int]:
     """Greedy ids of our layers alone: one prefill, then a row at a time."""
-    cache = model.new_cache(prompt.shape[0] + count)
+    cache = model.new_state(prompt.shape[0] + count)
     hidden, at, out = model.forward(prompt, 0, cache), prompt.shape[0], []
     for _ in range(count):
         out.append(int(model.logits(hidden[-1:]).argmax()))
@@ -58,7 +58,7 @@ def test_logits_and_greedy_text_equal_the_reference(variant: dict[str, Any]) -> 
     with torch.inference_mode():
         theirs = oracle(batch).logits
         for prompt, expected in zip(batch, theirs, strict=True):
-            ours = tiny.model.logits(tiny.model.forward(prompt, 0, tiny.model.new_cache(64)))
+            ours = tiny.model.logits(tiny.model.forward(prompt, 0, tiny.model.new_state(64)))
             assert (ours - expected).abs().max() < LOGITS_ATOL
         texts = oracle.generate(
             batch,
@@ -77,9 +77,9 @@ def test_chunks_give_the_logits_of_one_pass_and_of_single_rows() -> None:
     tiny = tiny_llama(1)
     [prompt] = prompts(1, 50)
     with torch.inference_mode():
-        whole = tiny.model.forward(prompt, 0, tiny.model.new_cache(64))
+        whole = tiny.model.forward(prompt, 0, tiny.model.new_state(64))
         for size in (1, 7, 32):
-            cache = tiny.model.new_cache(64)
+            cache = tiny.model.new_state(64)
             parts = [tiny.model.forward(part, at * size, cache) for at, part in enumerate(prompt.split(size))]
             assert (torch.cat(parts) - whole).abs().max() < 1e-4
 
@@ -108,14 +108,14 @@ def test_a_checkpoint_without_a_head_is_refused_unless_tied() -> None:
 
 @pytest.mark.spec("ENG-033")
 def test_cache_holds_the_full_window() -> None:
-    cache = tiny_llama().model.new_cache(48)
+    cache = tiny_llama().model.new_state(48).kv
     assert cache.keys.shape == cache.values.shape == (2, 2, 48, 16)
     assert cache.bytes_per_token == 2 * 2 * 2 * 16 * 4
     assert cache.nbytes == 48 * cache.bytes_per_token
 
 
 def test_copied_rows_come_back() -> None:
-    cache = tiny_llama().model.new_cache(8)
+    cache = tiny_llama().model.new_state(8).kv
     cache.keys.normal_()
     cache.values.normal_()
     kept = cache.keys.clone()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from tandem.engine.checkpoints.config import ModelConfig
+from tandem.engine.checkpoints.rows import Picked, Rows
 from tandem.engine.checkpoints.weights import Weights
 from tandem.engine.errors import CheckpointError
 from tandem.engine.models.formats import CpuWeights, Part, matrix, stacked, table
 from tandem.engine.models.llama.model import Layer, LlamaModel
 from tandem.engine.models.model import Progress
+from tandem.engine.models.reader import Reader
 from tandem.engine.models.rotary import paired
 
 __all__ = ["load_llama"]
@@ -18,7 +21,7 @@ __all__ = ["load_llama"]
 def load_llama(
     config: ModelConfig, weights: Weights, progress: Progress, cpu_weights: CpuWeights = "fp32"
 ) -> LlamaModel:
-    """Read every tensor and turn it into `cpu_weights` before the next one is read.
+    """Read every tensor and turn it into `cpu_weights` before the next one is read, a matrix a few rows at a time.
 
     Queries, keys and values, and gate and up, are stacked into one matrix each.
     """
@@ -29,31 +32,21 @@ def load_llama(
         )
     reader = _Reader(config, weights, progress, cpu_weights)
     vocab = (config.vocab_size, config.hidden_size)
-    embedding = table(reader.tensor("embed_tokens.weight", *vocab), None, cpu_weights)
+    embedding = table(reader.rows("embed_tokens.weight", *vocab), None, cpu_weights)
     layers = [reader.layer(index) for index in range(config.num_hidden_layers)]
     norm = reader.tensor("norm.weight", config.hidden_size)
     tied = config.tie_word_embeddings
-    head = embedding if tied else table(reader.tensor("lm_head.weight", *vocab), None, cpu_weights)
+    head = embedding if tied else table(reader.rows("lm_head.weight", *vocab), None, cpu_weights)
     return LlamaModel(config, embedding=embedding, layers=layers, norm=norm, head=head)
 
 
-class _Reader:
-    """Reads tensors by name and reports progress."""
-
+class _Reader(Reader):
     def __init__(self, config: ModelConfig, weights: Weights, progress: Progress, cpu_weights: CpuWeights) -> None:
-        self._config = config
-        self._weights = weights
-        self._progress = progress
-        self._kind = cpu_weights
         biases = 4 * config.attention_bias + 3 * config.mlp_bias
-        self._total = config.num_hidden_layers * (9 + biases) + 2 + (not config.tie_word_embeddings)
-        self._done = 0
-
-    def tensor(self, name: str, *shape: int) -> Tensor:
-        tensor = self._weights.tensor(name, shape)
-        self._done += 1
-        self._progress(self._done, self._total)
-        return tensor
+        total = config.num_hidden_layers * (9 + biases) + 2 + (not config.tie_word_embeddings)
+        super().__init__(weights, progress, total)
+        self._config = config
+        self._kind = cpu_weights
 
     def layer(self, index: int) -> Layer:
         config, at, kind = self._config, f"layers.{index}.", self._kind
@@ -72,19 +65,20 @@ class _Reader:
     def _attention(self, at: str) -> list[Part]:
         config = self._config
         queries, keys = config.num_attention_heads, config.num_key_value_heads
-        parts = []
+        parts: list[Part] = []
         for name, heads in (("q_proj", queries), ("k_proj", keys), ("v_proj", keys)):
             weight, bias = self._linear(
                 f"{at}self_attn.{name}", heads * config.head_dim, config.hidden_size, bias=config.attention_bias
             )
             if name != "v_proj":
-                weight, bias = paired(weight, heads), bias if bias is None else paired(bias, heads)
+                order = paired(torch.arange(weight.shape[0]), heads)
+                weight, bias = Picked(weight, order), bias if bias is None else paired(bias, heads)
             parts.append((weight, bias))
         return parts
 
     def _mlp(self, name: str, rows: int, columns: int) -> Part:
         return self._linear(name, rows, columns, bias=self._config.mlp_bias)
 
-    def _linear(self, name: str, rows: int, columns: int, *, bias: bool) -> Part:
-        weight = self.tensor(f"{name}.weight", rows, columns)
+    def _linear(self, name: str, rows: int, columns: int, *, bias: bool) -> tuple[Rows, Tensor | None]:
+        weight = self.rows(f"{name}.weight", rows, columns)
         return weight, self.tensor(f"{name}.bias", rows) if bias else None

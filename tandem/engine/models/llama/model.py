@@ -7,19 +7,18 @@ size of a head.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
-from torch.nn import functional
 
 from tandem.engine.checkpoints.config import ModelConfig
-from tandem.engine.models.kv import KVCache, LayerRows
+from tandem.engine.models.kv import LayerRows
+from tandem.engine.models.layers import attend, behind, causal, rms, swiglu
 from tandem.engine.models.matrix import Matrix, Table
 from tandem.engine.models.rotary import inverse_frequencies, rotate_, turns
+from tandem.engine.models.state import State
 
 __all__ = ["Layer", "LlamaModel"]
 
@@ -68,18 +67,27 @@ class LlamaModel:
     def formats(self) -> Mapping[str, int]:
         return Counter(matrix.format for matrix in self._matrices())
 
-    def new_cache(self, max_len: int) -> KVCache:
-        config = self._config
-        return KVCache(config.num_hidden_layers, config.num_key_value_heads, max_len, config.head_dim)
+    def new_state(self, max_len: int) -> State:
+        return State.of(self._config, max_len)
 
-    def forward(self, ids: Tensor, start: int, cache: KVCache) -> Tensor:
+    def forward(self, ids: Tensor, start: int, state: State) -> Tensor:
         end = start + ids.shape[0]
-        turns, mask = self._turns[start:end], _causal(start, end)
+        state.settle()
+        return self._read(ids, self._turns[start:end], causal(start, end), state.kv.views(start, end))
+
+    def verify(self, ids: Tensor, parents: Tensor, start: int, state: State) -> Tensor:
+        state.settle()
+        positions, mask = behind(parents, start)
+        hidden = self._read(ids, self._turns[positions], mask, state.kv.views(start, start + ids.shape[0]))
+        state.verified(start, ())
+        return hidden
+
+    def _read(self, ids: Tensor, turns: Tensor, mask: Tensor | None, cache: list[LayerRows]) -> Tensor:
         x = self._embedding.take(ids)  # (T, hidden)
-        for layer, rows in zip(self._layers, cache.views(start, end), strict=True):
+        for layer, rows in zip(self._layers, cache, strict=True):
             heads = self._heads(layer, self._rms(x, layer.attention_norm), turns)
             x += layer.out(self._attention(heads, rows, mask))
-            x += _mlp(layer, self._rms(x, layer.mlp_norm))
+            x += swiglu(self._rms(x, layer.mlp_norm), layer.gate_up, layer.down)
         return self._rms(x, self._norm)
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -91,12 +99,7 @@ class LlamaModel:
         yield self._head
 
     def _rms(self, x: Tensor, weight: Tensor) -> Tensor:
-        if x.shape[0] == 1:
-            # Three small kernels in place of the six that torch takes on a CPU: decoding is made of calls.
-            row = x[0]
-            mean: float = torch.dot(row, row).item() / row.shape[0]
-            return x * (weight * (1 / math.sqrt(mean + self._config.rms_norm_eps)))
-        return functional.rms_norm(x, weight.shape, weight, self._config.rms_norm_eps)
+        return rms(x, weight, self._config.rms_norm_eps)
 
     def _heads(self, layer: Layer, x: Tensor, turns: Tensor) -> Tensor:
         """Queries and keys, turned, and values: (T, H + 2 K, D) in fp32."""
@@ -109,33 +112,4 @@ class LlamaModel:
         """The query heads mixed over the cache, which takes the keys and values of `heads`: (T, H D)."""
         queries = self._config.num_attention_heads
         rows.new.copy_(heads[:, queries:])
-        return _attend(heads[:, :queries], rows.keys, rows.values, mask)
-
-
-def _mlp(layer: Layer, x: Tensor) -> Tensor:
-    gate, up = layer.gate_up(x).chunk(2, dim=-1)
-    return layer.down(functional.silu(gate).mul_(up))
-
-
-def _causal(start: int, end: int) -> Tensor | None:
-    """What rows start…end - 1 add to their scores over all rows below `end`: 0 where seen, -inf where not yet.
-
-    None where no mask is needed: a single row sees everything, and a chunk from row 0 has torch's own causal form.
-    """
-    if start == 0 or end - start == 1:
-        return None
-    unseen = torch.full((end - start, end), -torch.inf)
-    return unseen.triu_(start + 1)
-
-
-def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-    """Softmax attention of (T, H, D) over (1, K, L, D), query heads grouped over the kv heads: (T, H D)."""
-    rows, heads, size = q.shape
-    if rows == 1:
-        # The group's heads as rows of one kv head: each key is read once for all of them, and nothing is copied.
-        grouped = q.view(1, k.shape[1], -1, size)
-        return functional.scaled_dot_product_attention(grouped, k, v).reshape(1, -1)
-    mixed = functional.scaled_dot_product_attention(
-        q.transpose(0, 1)[None], k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=heads != k.shape[1]
-    )
-    return mixed[0].transpose(0, 1).reshape(rows, -1)
+        return attend(heads[:, :queries], rows.keys, rows.values, mask)
