@@ -1,11 +1,13 @@
-"""`python -m bench`: `tandem bench` with other engines beside Tandem."""
+"""`python -m bench`: `tandem bench` with other engines beside Tandem, and what else a checkout measures."""
 
 from __future__ import annotations
 
+from bench import ledger
 from bench.peers import PEERS
 from tandem.cli.bench import command
 
 __all__: list[str] = []
 
 if __name__ == "__main__":
+    command.add_command(ledger.command, "ledger")
     command(obj=PEERS, prog_name="python -m bench")
