@@ -1,7 +1,11 @@
-"""A real browser against a real server on the fake engine. A test fails where the page logs an error."""
+"""A real browser against a real server on the fake engine. A test fails where the page logs an error.
+
+The fixtures end with the last test of this directory: playwright keeps an asyncio loop running meanwhile.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
@@ -17,19 +21,25 @@ OpenPage: TypeAlias = Callable[..., Page]
 TIMEOUT_MS = 15_000
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     if not CHROMIUM.exists():
         pytest.skip(f"no browser: {CHROMIUM} is missing (apt-get install chromium)")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        )
-        yield browser
-        browser.close()
+    # Once trio-asyncio is imported, new loops run on trio, and one that playwright holds would keep every test behind it
+    # from running trio. A policy that is set here is one that trio-asyncio leaves alone.
+    asyncio.set_event_loop_policy(asyncio.DefaultEventLoopPolicy())
+    try:
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+            )
+            yield browser
+            browser.close()
+    finally:
+        asyncio.set_event_loop_policy(None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that all tests share, with a ledger. What it holds is whatever the tests before have asked it."""
     server = Server.tandem(tmp_path_factory.mktemp("browser"), "--fake", "--usage-ledger", "usage/ledger.sqlite3")
@@ -37,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     assert server.stop() == 0, server.shown_log
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that no test asks anything of the model: its store stays empty."""
     server = Server.tandem(tmp_path_factory.mktemp("empty"), "--fake", "--usage-ledger", "usage/ledger.sqlite3")

@@ -75,7 +75,7 @@ def test_request_is_watched_from_the_queue_to_its_end(page: Page, faults: Faults
     faults.expect("Failed to load resource")  # what Dev reads in the end is for its own tests
     goto(page, server.base, "live")
     rows = page.locator(".request:not([data-free])")
-    slow, second = {"say": "one two three " * 20, "token_ms": 20}, {"say": "short"}
+    slow, second = {"say": "one two three " * 40, "token_ms": 30}, {"say": "short"}
     with asking(server, slow, second):
         waiting = rows.filter(has_text="waits: next in line")
         expect(waiting).to_be_visible()

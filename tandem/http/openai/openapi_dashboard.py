@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tandem.http.openai.openapi_parts import BODY, body, exposition, json_answer, page, parameter, responses
+from tandem.http.openai.openapi_parts import BODY, body, exposition, json_answer, page, parameter, reference, responses
 
 __all__ = ["paths"]
 
@@ -184,8 +184,14 @@ def _usage() -> dict[str, Any]:
 
 
 def _requests() -> dict[str, Any]:
-    found = json_answer("The rows.", "Requests")
-    found["content"]["text/csv"] = {"schema": {"type": "string"}}
+    rows = {"type": "array", "items": {"type": "object"}}
+    found = {
+        "description": "A page of rows; with `format` the rows alone.",
+        "content": {
+            "application/json": {"schema": {"anyOf": [reference("Requests"), rows]}},
+            "text/csv": {"schema": {"type": "string"}},
+        },
+    }
     return {
         "operationId": "requests",
         "summary": "Requests that have ended",
