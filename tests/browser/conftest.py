@@ -25,7 +25,7 @@ TIMEOUT_MS = 15_000
 def browser() -> Iterator[Browser]:
     if not CHROMIUM.exists():
         pytest.skip(f"no browser: {CHROMIUM} is missing (apt-get install chromium)")
-    # Once trio-asyncio is imported, new loops run on trio, and one that playwright holds would keep every test behind it
+    # Once trio-asyncio is imported, new loops run on trio, and one that playwright holds would keep every later test
     # from running trio. A policy that is set here is one that trio-asyncio leaves alone.
     asyncio.set_event_loop_policy(asyncio.DefaultEventLoopPolicy())
     try:
