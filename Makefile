@@ -10,13 +10,15 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := $(VENV)/.installed-peers
 CLIENTS := $(VENV)/.installed-clients
+TYPESCRIPT := typescript@7.0.2
+TSC := $(VENV)/node/.installed-$(TYPESCRIPT)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt
 FLAKE8_ASYNC := --startable-in-context-manager=run,serve,supervise \
 	--enable=ASYNC1,ASYNC2,ASYNC4,ASYNC900 --disable=ASYNC124
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup serve test test-full test-clients fuzz check format coverage-spec docs bench clean
+.PHONY: help setup serve clients test test-full test-clients fuzz check format coverage-spec docs bench clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +42,8 @@ $(CLIENTS): $(STAMP) tools/install_clients.py
 	@$(BIN)/python -m tools.install_clients
 	@touch $@
 
+clients: $(CLIENTS) ## Install the real clients that the tests drive.
+
 test: $(STAMP) $(CLIENTS) ## Run the tests that need neither long nor a GPU.
 	@$(BIN)/python -m pytest -m 'not slow and not gpu' $(ARGS)
 
@@ -53,10 +57,17 @@ test-clients: $(STAMP) ## Run every real client against the server, those that t
 fuzz: $(STAMP) ## Look for inputs that break codec, splitter and stop matcher: 20,000 examples a property.
 	@$(BIN)/python -m pytest --hypothesis-profile=fuzz --timeout=0 tests/engine/reading $(ARGS)
 
-check: $(STAMP) ## Format, lint, types, and who imports whom.
+# A pinned release, beside the Python packages; only the type check of the dashboard needs it.
+$(TSC): $(STAMP)
+	@command -v npm >/dev/null || { echo "make check needs npm, for the types of the dashboard's JavaScript." >&2; exit 1; }
+	@npm install --silent --no-audit --no-fund --no-save --prefix $(VENV)/node $(TYPESCRIPT)
+	@touch $@
+
+check: $(STAMP) $(TSC) ## Format, lint, types (Python and JavaScript), and who imports whom.
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
+	@$(VENV)/node/node_modules/.bin/tsc -p tools/dashboard
 	@$(BIN)/flake8-async $(FLAKE8_ASYNC) $$(find tandem -name '*.py')
 	@$(BIN)/python -m pytest -q tests/project/test_imports.py
 

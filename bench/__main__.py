@@ -1,7 +1,8 @@
-"""`python -m bench`: `tandem bench` with other engines beside Tandem, and the GPU kernels."""
+"""`python -m bench`: `tandem bench` with other engines beside Tandem, and what else a checkout measures."""
 
 from __future__ import annotations
 
+from bench import ledger
 from bench.kernels import main as kernels
 from bench.peers import PEERS
 from tandem.cli.bench import command
@@ -10,4 +11,5 @@ __all__: list[str] = []
 
 if __name__ == "__main__":
     command.add_command(kernels, "kernels")
+    command.add_command(ledger.command, "ledger")
     command(obj=PEERS, prog_name="python -m bench")

@@ -63,7 +63,7 @@ async def open_parts(
     ledger = None if path is None else partial(open_aio, path)
     parts = partial(
         Parts,
-        store=Store(ledger, wall),
+        store=Store(ledger, wall, settings.usage_retention_days),
         blocking=Threads.with_limits(THREADS),
         wall=wall,
         identity=identify(settings),

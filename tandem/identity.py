@@ -40,17 +40,26 @@ def identify(settings: Settings) -> Identity:
 def _git_sha(repository: Path) -> str:
     """The commit that is checked out; `unknown` for an installed package."""
     try:
-        head = (repository / "HEAD").read_text().strip()
+        own, shared = _git_folders(repository)
+        head = (own / "HEAD").read_text().strip()
         if not head.startswith("ref: "):
             return head[:SHOWN_DIGITS]
         name = head.removeprefix("ref: ")
-        loose = repository / name
+        loose = shared / name
         if loose.is_file():
             return loose.read_text().strip()[:SHOWN_DIGITS]
-        packed = (repository / "packed-refs").read_text().splitlines()
+        packed = (shared / "packed-refs").read_text().splitlines()
         return next((line[:SHOWN_DIGITS] for line in packed if line.endswith(f" {name}")), "unknown")
-    except OSError:
+    except (OSError, ValueError):
         return "unknown"
+
+
+def _git_folders(repository: Path) -> tuple[Path, Path]:
+    """What a checkout has of its own and what it shares; both are one but in a worktree, whose `.git` is a file."""
+    if repository.is_dir():
+        return repository, repository
+    own = repository.parent / repository.read_text().strip().removeprefix("gitdir: ")
+    return own, own / (own / "commondir").read_text().strip()
 
 
 def _code_sha() -> str:

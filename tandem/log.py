@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from logging.handlers import QueueHandler, QueueListener
 from queue import Full, Queue
 from types import MappingProxyType
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
+from tandem.logbook import LogBook, LogLine, PrintedLines, Tee
 from tandem.store.outcome import Outcome
 
 __all__ = ["LineFormatter", "LogBook", "LogLine", "request_line", "setup_logging"]
@@ -45,33 +47,6 @@ QUIET = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
-    """One line of the log, as the log views show it (OBS-046)."""
-
-    seq: int
-    ts: float
-    """Seconds since 1970."""
-    level: str
-    source: str
-    """The tag, or `stdout` or `stderr` for what was printed."""
-    msg: str
-    request_id: str | None
-
-
-class LogBook:
-    """The newest lines of the log. Written where a line is logged, in whatever thread; read on the event loop."""
-
-    def after(self, seq: int, most: int) -> tuple[list[LogLine], int]:
-        """The lines behind `seq`, oldest first, `most` at most, and how many between were lost."""
-        return [], 0
-
-    @property
-    def newest(self) -> int:
-        """The `seq` of the newest line; 0 before the first."""
-        return 0
-
-
 @contextmanager
 def setup_logging(
     *, log_content: bool = False, level: int = logging.INFO, stream: TextIO | None = None
@@ -79,10 +54,12 @@ def setup_logging(
     """Send what is logged inside the `with` block to `stream` (stdout by default); all of it is out at the end.
 
     Logging never waits for the stream: its thread writes, and lines that find `QUEUED_LINES` waiting are dropped and
-    counted. The root logger gets its earlier handlers back afterwards.
+    counted. The book that it yields has the newest lines, also of what is printed meanwhile, which still comes out as
+    it would. The root logger gets its earlier handlers back afterwards.
     """
+    book = LogBook()
     lines: Queue[logging.LogRecord] = Queue(QUEUED_LINES)
-    handler = _Enqueue(lines)
+    handler = _Enqueue(lines, book)
     handler.setFormatter(LineFormatter(log_content=log_content))
     listener = _Listener(lines, logging.StreamHandler(stream or sys.stdout))
     root = logging.getLogger()
@@ -94,12 +71,26 @@ def setup_logging(
         logging.getLogger(name).setLevel(quiet)
     listener.start()
     try:
-        yield LogBook()
+        with _noting_prints(handler):
+            yield book
     finally:
         root.handlers[:], root.level = before
         for name, level_before in quieted.items():
             logging.getLogger(name).setLevel(level_before)
         listener.stop()
+
+
+@contextmanager
+def _noting_prints(handler: _Enqueue) -> Iterator[None]:
+    """What anybody prints inside the block is in the book too. The log's own stream is older and is not looked at."""
+    before = sys.stdout, sys.stderr
+    tees = [Tee(sys.stdout, partial(handler.printed, "stdout")), Tee(sys.stderr, partial(handler.printed, "stderr"))]
+    sys.stdout, sys.stderr = (cast(TextIO, tee) for tee in tees)
+    try:
+        yield
+    finally:
+        handler.end_prints()
+        sys.stdout, sys.stderr = before
 
 
 def request_line(outcome: Outcome) -> str:
@@ -196,14 +187,47 @@ def _led_to(error: BaseException) -> BaseException | None:
     return error.__cause__ if error.__suppress_context__ or error.__cause__ else error.__context__
 
 
+PRINTED = MappingProxyType({"stdout": "INFO", "stderr": "WARNING"})
+"""The level that a printed line is shown with."""
+
+
 class _Enqueue(QueueHandler):
-    """Formats where the event happens and hands the finished line over; a full queue loses it, and later says so."""
+    """Formats where the event happens, notes the finished line in the book and hands it over.
+
+    A full queue loses it for the stream, and later says so. Logging runs `emit` in one thread at a time; `printed` does
+    so by the same means.
+    """
 
     queue: Queue[logging.LogRecord]
 
-    def __init__(self, lines: Queue[logging.LogRecord]) -> None:
+    def __init__(self, lines: Queue[logging.LogRecord], book: LogBook) -> None:
         super().__init__(lines)
+        self._book = book
         self._lost = 0
+        self._prints = {source: PrintedLines() for source in PRINTED}
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        prepared: logging.LogRecord = super().prepare(record)
+        tag, text = _split_tag(prepared.message.split(" ", 3)[3])  # behind date, time and level
+        self._book.note(record.created, record.levelname, tag, text, getattr(record, "request_id", None))
+        return prepared
+
+    def printed(self, source: str, text: str) -> None:
+        """Somebody has written `text` to stdout or stderr."""
+        self.acquire()
+        try:
+            self._note_prints(source, self._prints[source].feed(text))
+        finally:
+            self.release()
+
+    def end_prints(self) -> None:
+        """Note what was printed without an end of line."""
+        for source in PRINTED:
+            self.printed(source, "\n")
+
+    def _note_prints(self, source: str, lines: list[str]) -> None:
+        for line in lines:
+            self._book.note(time.time(), PRINTED[source], source, line)
 
     def enqueue(self, record: logging.LogRecord) -> None:
         if self._lost:
@@ -213,6 +237,12 @@ class _Enqueue(QueueHandler):
             self._lost = 0
         except Full:
             self._lost += 1
+
+
+def _split_tag(text: str) -> tuple[str, str]:
+    """`tag` and `text` of `[tag] text`."""
+    tag, closed, rest = text.partition("]")
+    return (tag[1:], rest.removeprefix(" ")) if closed else ("", text)
 
 
 class _Listener(QueueListener):

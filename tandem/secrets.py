@@ -113,4 +113,6 @@ def shown_value(name: str, value: object, home: Path) -> str:
     """
     if HIDDEN.search(name):
         return REDACTED
-    return re.sub(re.escape(str(home)) + r"(?=/|$)", "~", str(value)) if home != Path("/") else str(value)
+    if home == Path("/"):
+        return str(value)
+    return re.sub(rf"(?<![\w.-]){re.escape(str(home))}(?=/|$)", "~", str(value))

@@ -18,7 +18,7 @@ import trio
 
 from tandem.actors.host import EngineHost
 from tandem.actors.kit import Actor, ActorGone, Blocking, Ref, WallClock, supervise
-from tandem.actors.live import Live
+from tandem.actors.live import Live, Served
 from tandem.actors.queue import Drain, Queue
 from tandem.actors.slots import Slot, SlotMessage
 from tandem.actors.store import Flush, Store
@@ -28,10 +28,11 @@ from tandem.config import Settings
 from tandem.engine.grammar.grammars import Grammars
 from tandem.engine.verbs import Engine
 from tandem.http.access.rules import Access
-from tandem.http.context import Context
+from tandem.http.context import SERVED_NAME, Context
 from tandem.http.openai.images import Geometry, sight_of
 from tandem.identity import Identity
 from tandem.log import LogBook
+from tandem.process import memory_of
 from tandem.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
     """
     watchdog = Watchdog(sweep_s=settings.conductor_watch_s, stuck_s=settings.stuck_s)
     turns = Turns(quantum_s=settings.turn_quantum_ms / 1e3)
-    live = Live()
+    live = _live_hub(settings, parts)
     queue = Queue(max_queue=settings.max_queue, watchdog=watchdog.ref, live=live.ref)
     slot = Slot(0, engine=parts.engine, host=parts.host, turns=turns.ref, queue=queue.ref, watchdog=watchdog.ref)
     queue.add_slot(0, slot.ref)
@@ -98,6 +99,8 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
         identity=parts.identity,
         logs=parts.logs,
         images=_image_loader(settings, parts),
+        engine_state=parts.engine.state,
+        engine_cost=parts.engine.cost,
         access=access or Access.from_settings(settings, Secrets()),
     )
     service = Service(context, slot.ref, trio.Event())
@@ -128,6 +131,19 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
         outer.cancel_scope.cancel()
 
 
+def _live_hub(settings: Settings, parts: Parts) -> Live:
+    card = parts.engine.card
+    served = Served(model=SERVED_NAME, base_model=card.name, version=parts.identity.version, window=card.max_len)
+    return Live(
+        served,
+        hz=int(settings.live_hz),
+        shows_activity=settings.live_activity,
+        max_readers=settings.live_max_readers,
+        wall=parts.wall,
+        memory=memory_of,
+    )
+
+
 def _image_loader(settings: Settings, parts: Parts) -> ImageLoader | None:
     if sight_of(parts.engine.card.images, settings.vision) != "sees":
         return None
@@ -144,6 +160,7 @@ async def drain(context: Context) -> None:
     except ActorGone:
         log.error("[service] the queue has ended: nothing to wait for")
     context.leaving.set()
+    context.readers.send_away()
     with trio.move_on_after(LAST_PIECES_S):
         await context.traffic.wait_idle()
     try:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from tandem.log import QUEUED_LINES, QUIET, request_line, setup_logging
+from tandem.logbook import LINES_KEPT, LONGEST, LogBook, LogLine, PrintedLines
 from tests.store.samples import outcome
 
 MARKER = "the quick brown marker"
@@ -195,3 +196,127 @@ def test_a_stream_that_nobody_reads_holds_nobody_up() -> None:
     assert len(lines) == 1 + QUEUED_LINES + 2
     assert lines[-2].endswith("[x] last")
     assert lines[-1] == "... 7 lines before this one were lost: stdout is not read"
+
+
+def noted(write: Callable[[], object]) -> list[LogLine]:
+    with setup_logging(stream=io.StringIO()) as book:
+        write()
+    return book.after(0, LINES_KEPT)[0]
+
+
+@pytest.mark.spec("OBS-046")
+def test_the_book_has_every_line_with_its_parts() -> None:
+    def write() -> None:
+        log.warning("[memory] %d of %d bytes", 3, 4)
+        log.info("[req] chatcmpl-0123456789abcdef01234567 client=curl")
+        log.info("[images] left out", extra={"request_id": "cmpl-1"})
+        logging.getLogger("hypercorn.error").error("no tag\nof ours")
+        log.debug("[x] not shown")
+
+    before = time.time()
+    lines = noted(write)
+    assert [(line.seq, line.level, line.source, line.msg, line.request_id) for line in lines] == [
+        (1, "WARNING", "memory", "3 of 4 bytes", None),
+        (
+            2,
+            "INFO",
+            "req",
+            "chatcmpl-0123456789abcdef01234567 client=curl",
+            "chatcmpl-0123456789abcdef01234567",
+        ),
+        (3, "INFO", "images", "left out", "cmpl-1"),
+        (4, "ERROR", "hypercorn", "no tag\\nof ours", None),
+    ]
+    assert all(before - 0.001 <= line.ts <= time.time() for line in lines)
+
+
+@pytest.mark.spec("OBS-046", "OBS-048", "API-207")
+def test_a_traceback_is_part_of_its_line_and_quotes_nothing() -> None:
+    lines = noted(with_traceback(chained))
+    assert lines[0].source == "x"
+    assert lines[0].msg.startswith("failed: LookupError\nTraceback (most recent call last):\n")
+    assert lines[0].msg.endswith("\nLookupError")
+    assert not any(MARKER in line.msg for line in lines)
+
+
+@pytest.mark.spec("OBS-046")
+def test_what_others_print_is_noted_and_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    def write() -> None:
+        print("one", 2)
+        print("\x1b[31mred\x1b[0m", file=sys.stderr)
+        sys.stdout.write("10 %\r50 %\r")
+        sys.stdout.write("100 %\r\n\n")
+        sys.stdout.writelines(["a\nb", "c\n"])
+        print("not ended", end="")
+        assert sys.stdout.encoding
+        assert not sys.stderr.isatty()
+
+    streams = sys.stdout, sys.stderr
+    lines = noted(write)
+    assert (sys.stdout, sys.stderr) == streams
+    assert [(line.level, line.source, line.msg) for line in lines] == [
+        ("INFO", "stdout", "one 2"),
+        ("WARNING", "stderr", "red"),
+        ("INFO", "stdout", "100 %"),
+        ("INFO", "stdout", "a"),
+        ("INFO", "stdout", "bc"),
+        ("INFO", "stdout", "not ended"),
+    ]
+    out, err = capsys.readouterr()
+    assert out == "one 2\n10 %\r50 %\r100 %\r\n\na\nbc\nnot ended"
+    assert err == "\x1b[31mred\x1b[0m\n"
+
+
+@pytest.mark.spec("OBS-046")
+def test_a_line_of_the_log_is_noted_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with setup_logging() as book:
+        log.info("[x] hello")
+    assert capsys.readouterr().out.endswith("INFO [x] hello\n")
+    assert [(line.source, line.msg) for line in book.after(0, 9)[0]] == [("x", "hello")]
+
+
+@pytest.mark.spec("OBS-046")
+def test_the_book_keeps_the_newest_lines() -> None:
+    book = LogBook(3)
+    assert (book.newest, book.after(0, 9)) == (0, ([], 0))
+    for number in range(5):
+        book.note(0.0, "INFO", "x", str(number))
+    assert book.newest == 5
+    lines, lost = book.after(0, 9)
+    assert ([line.seq for line in lines], lost) == ([3, 4, 5], 2)
+    lines, lost = book.after(3, 1)
+    assert ([line.seq for line in lines], lost) == ([4], 0)
+    assert book.after(5, 9) == ([], 0)
+    assert LINES_KEPT == 5000
+
+
+def test_a_very_long_line_keeps_its_ends() -> None:
+    book = LogBook()
+    book.note(0.0, "INFO", "x", "a" * 50_000 + "b" * 50_000)
+    [line], _ = book.after(0, 1)
+    assert len(line.msg) < LONGEST + 100
+    assert re.fullmatch(r"a+\n… 91808 characters left out …\nb+", line.msg)
+    printed = PrintedLines()
+    assert [len(each) for each in printed.feed("x" * 20_000)] == [20_000]
+
+
+@pytest.mark.spec("OBS-046")
+def test_many_threads_lose_no_line() -> None:
+    def write() -> None:
+        def work() -> None:
+            for number in range(200):
+                log.info("[x] %d", number)
+                print("printed", number)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    lines = noted(write)
+    assert [line.seq for line in lines] == list(range(1, len(lines) + 1))
+    assert sum(line.source == "x" for line in lines) == 800
+    # Threads mix the pieces of their lines, as they would on a terminal.
+    printed = "".join(line.msg.replace(" ", "") for line in lines if line.source == "stdout")
+    assert sorted(printed) == sorted("".join(f"printed{number}" for number in range(200)) * 4)

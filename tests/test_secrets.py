@@ -108,6 +108,8 @@ def test_secrets_are_neither_settings_nor_unknown() -> None:
         ("state_dir", Path("/home/ada/.tandem"), "~/.tandem"),
         ("state_dir", "/home/ada", "~"),
         ("state_dir", "/home/adam/.tandem", "/home/adam/.tandem"),
+        ("state_dir", "/mnt/home/ada/.tandem", "/mnt/home/ada/.tandem"),
+        ("model", "file:///home/ada/m.gguf", "file://~/m.gguf"),
         ("path", "/home/ada/a:/home/ada/b", "~/a:~/b"),
         ("port", 8000, "8000"),
         ("model", None, "None"),

@@ -50,6 +50,7 @@ class Reply(Generic[T]):
 
     def __init__(self) -> None:
         self._send, self._receive = trio.open_memory_channel[T](1)
+        self._closed = trio.Event()
 
     def send(self, value: T) -> bool:
         """Answer. False when the asker has gone: the owner then undoes what it had given."""
@@ -81,6 +82,11 @@ class Reply(Generic[T]):
     def close(self) -> None:
         """The asker's end: whoever answers now learns that nobody listens."""
         self._receive.close()
+        self._closed.set()
+
+    async def wait_closed(self) -> None:
+        """For an owner whose answer takes time: returns when nobody waits for it any more."""
+        await self._closed.wait()
 
 
 class Ref(Generic[M]):

@@ -11,7 +11,7 @@ from tandem import __version__
 
 __all__ = ["main"]
 
-COMMANDS = ("serve", "chat", "pull", "models", "bench")
+COMMANDS = ("serve", "chat", "watch", "pull", "models", "bench", "ledger")
 """One module of `tandem.cli` each, in the order of the help; its `command` is the click command."""
 
 
@@ -61,5 +61,5 @@ def _one_line(error: click.UsageError) -> click.ClickException:
 def main() -> None:
     """Tandem: an LLM server for agents, in one process.
 
-    `tandem serve` starts it, `tandem chat` talks to it.
+    `tandem serve` starts it, `tandem chat` talks to it, `tandem watch` shows what it does.
     """

@@ -200,4 +200,4 @@ class Engine(Protocol[SeqT, RowsT]):
         """Bytes per token and per snapshot (ENG-133)."""
 
     def state(self) -> Mapping[str, int]:
-        """Plain counters for /health (ENG-174)."""
+        """Plain counters for /health (ENG-174); unlike the verbs it may be called from any thread at any time."""

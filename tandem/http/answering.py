@@ -126,17 +126,18 @@ class Answering:
     def _note_call(self, delta: Delta) -> None:
         match delta:
             case CallStart(_, _, name):
-                self._record.tool, self._record.tool_bytes = name, 0
+                self._record.tool, self._record.tool_bytes, self._record.tool_open = name, 0, True
             case CallArguments(_, text):
                 self._record.tool_bytes += len(text.encode())
             case CallEnd():
                 self._record.calls += 1
+                self._record.tool_open = False
             case _:
                 pass
 
     async def aclose(self) -> None:
         """Nothing of the request is left in queue or slot afterwards; what was written so far is noted."""
-        if not self._exchange.is_over:
+        if not self._exchange.is_over and not self._record.has_failed:
             self._record.client_gone_at = trio.current_time()
         finishes = await self._exchange.aclose()
         self._record.finished(finishes[self._ends :])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from quart import Response, request
+from quart import Response, has_request_context, request, websocket
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
 
@@ -77,7 +77,7 @@ async def _refuse_http(error: HTTPException) -> Response:
     """What Quart and Werkzeug refuse on their own: routing, sizes, malformed requests."""
     match error:
         case NotFound():
-            return refusal(errors.not_found(request.path))
+            return refusal(errors.not_found((request if has_request_context() else websocket).path))
         case MethodNotAllowed():
             return refusal(errors.method_not_allowed(sorted(error.valid_methods or ())))
         case RequestEntityTooLarge():

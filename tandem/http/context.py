@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from tandem.engine.text.model import TextModel
 from tandem.engine.verbs import ModelCard
 from tandem.http.access.rules import Access
 from tandem.http.access.signin import Failures
+from tandem.http.feed.readers import Readers
 from tandem.http.openai import errors
 from tandem.identity import Identity
 from tandem.log import LogBook
@@ -85,16 +86,19 @@ class Traffic:
         self._idle.set()
 
     @contextmanager
-    def one(self) -> Iterator[None]:
+    def one(self) -> Iterator[Callable[[], None]]:
+        """Counts one for the block, or until what it gives is called: nobody waits for whoever only watches."""
         if self._active == 0:
             self._idle = trio.Event()
         self._active += 1
-        try:
-            yield
-        finally:
-            self._active -= 1
-            if self._active == 0:
-                self._idle.set()
+        with ExitStack() as stack:
+            stack.callback(self._less)
+            yield stack.close
+
+    def _less(self) -> None:
+        self._active -= 1
+        if self._active == 0:
+            self._idle.set()
 
     async def wait_idle(self) -> None:
         """Returns at a moment at which nothing is being answered."""
@@ -131,9 +135,15 @@ class Context:
     metrics: Metrics = field(default_factory=Metrics)
     images: ImageLoader | None = None
     """There where messages may hold images."""
+    engine_state: Callable[[], Mapping[str, int]] = dict
+    """The engine's counters; like `engine_cost` it may be called while a verb runs (ENG-174)."""
+    engine_cost: Callable[[], Mapping[str, int]] = dict
+    """Bytes a token and a snapshot take (ENG-133)."""
     sessions: Sessions = field(default_factory=Sessions)
     bodies: BodyBudget = field(default_factory=BodyBudget)
     traffic: Traffic = field(default_factory=Traffic)
+    readers: Readers = field(default_factory=Readers)
+    """Who watches; `readers.count("live")` and `readers.count("log")` are the gauges of OBS-036."""
     access: Access = field(default_factory=Access)
     failed_sign_ins: Failures = field(default_factory=Failures)
 

@@ -10,17 +10,18 @@ dropped. Hypercorn would close the connection at once, and a client that still w
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 import trio
-from quart import request
+from quart import has_request_context, request, websocket
 
+from tandem.http.access.classes import normalise
 from tandem.http.context import Traffic
 
-__all__ = ["AsgiApp", "Edge", "Receive", "Scope", "Send", "at_exit"]
+__all__ = ["AsgiApp", "Edge", "Receive", "Scope", "Send", "at_exit", "only_watches"]
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Any]]
@@ -28,6 +29,8 @@ Send: TypeAlias = Callable[[Any], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 EXIT_KEY = "tandem.exit"
+UNCOUNT_KEY = "tandem.uncount"
+SWITCHING = 101
 CLEANUP_S = 90.0
 REST_S = 30.0
 """How long the rest of a body that nobody wants is read."""
@@ -45,32 +48,57 @@ class Edge:
         self._answered = answered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-
         if not scope["path"].startswith("/"):
             scope["path"] = _path_of(scope["path"])
+        async with _exits(scope):
+            if scope["type"] == "http":
+                await self._answer(scope, receive, send)
+            else:
+                await self._app(scope, receive, self._counting(scope, send))
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        counted = self._counting(scope, send)
         upload = _Upload(receive)
 
         async def shield_last(message: Any) -> None:
             upload.is_wanted = False
-            if message["type"] == "http.response.start":
-                self._answered(scope["path"], message["status"])
             last = message["type"] == "http.response.body" and not message.get("more_body", False)
             if last:
                 await upload.wait_end()
             with trio.CancelScope(shield=last):  # bounded: Hypercorn shields the write itself, the kernel times it out
-                await send(message)
+                await counted(message)
 
-        stack = AsyncExitStack()
-        scope[EXIT_KEY] = stack
-        with self._traffic.one():
-            try:
-                await self._app(scope, upload.receive, shield_last)
-            finally:
-                with trio.move_on_after(CLEANUP_S, shield=True):  # bounded by what is pushed, and by CLEANUP_S
-                    await stack.aclose()
+        with self._traffic.one() as scope[UNCOUNT_KEY]:
+            await self._app(scope, upload.receive, shield_last)
+
+    def _counting(self, scope: Scope, send: Send) -> Send:
+        path = normalise(scope["path"], scope.get("root_path", ""))
+
+        async def send_counted(message: Any) -> None:
+            match message["type"]:
+                case "http.response.start" | "websocket.http.response.start":
+                    self._answered(path, message["status"])
+                case "websocket.accept":
+                    self._answered(path, SWITCHING)
+                case _:
+                    pass
+            await send(message)
+
+        return send_counted
+
+
+@asynccontextmanager
+async def _exits(scope: Scope) -> AsyncIterator[None]:
+    """What is pushed to the scope's exit stack is called at the end of the block."""
+    stack = scope[EXIT_KEY] = AsyncExitStack()
+    try:
+        yield
+    finally:
+        with trio.move_on_after(CLEANUP_S, shield=True):  # bounded by what is pushed, and by CLEANUP_S
+            await stack.aclose()
 
 
 def _path_of(target: str) -> str:
@@ -113,6 +141,12 @@ class _Upload:
 
 
 def at_exit(close: Callable[[], Awaitable[object]]) -> None:
-    """Have `close` awaited, under a shield, once the present request has ended in whatever way."""
-    stack: AsyncExitStack = request.scope[EXIT_KEY]
+    """Have `close` awaited, under a shield, once the present request or websocket has ended in whatever way."""
+    scope: Any = request.scope if has_request_context() else websocket.scope
+    stack: AsyncExitStack = scope[EXIT_KEY]
     stack.push_async_callback(close)
+
+
+def only_watches() -> None:
+    """A drain does not wait for the end of the present request."""
+    request.scope[UNCOUNT_KEY]()

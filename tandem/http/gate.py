@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import trio
-from quart import request
+from quart import has_request_context, request, websocket
 
 from tandem.http.access.classes import normalise
 from tandem.http.access.rules import Access, Asked
@@ -52,8 +52,9 @@ class Gate:
 
 
 def asked() -> Asked:
-    """The present request as access sees it."""
-    seen: Asked = request.scope[ASKED_KEY]
+    """The present request, or websocket, as access sees it."""
+    scope: Any = request.scope if has_request_context() else websocket.scope
+    seen: Asked = scope[ASKED_KEY]
     return seen
 
 

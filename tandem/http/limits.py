@@ -25,5 +25,6 @@ def hypercorn_config() -> Config:
     config.startup_timeout = 3600  # a model is loaded meanwhile, under plain Hypercorn
     config.h11_max_incomplete_size = 64 * 1024
     config.backlog = 256
-    config.websocket_ping_interval = 20
+    config.websocket_ping_interval = 15
+    config.websocket_max_message_size = 64 * 1024  # what a watcher says is dropped
     return config

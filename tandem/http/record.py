@@ -46,6 +46,7 @@ class RequestRecord:
         self._error: ApiError | None = None
         self._finishes: list[Finish] = []
         self._closed = False
+        self._client_id = _client_id(headers)
         self.request_id = request_id
         self.arrived_at = trio.current_time()
         self.stream = False
@@ -57,6 +58,8 @@ class RequestRecord:
         self.tool: str | None = None
         self.tool_bytes = 0
         """Of the newest call's arguments."""
+        self.tool_open = False
+        """Whether the newest call is still being written."""
         self.limit: int | None = None
         self.slot: int | None = None
         self.choices = 1
@@ -70,6 +73,10 @@ class RequestRecord:
     def tell_kind(self, messages: Sequence[Mapping[str, Any]], *, has_tools: bool) -> None:
         """Some clients show in what they send, not in their headers (API-069)."""
         self.kind = client_kind(self.headers, messages, has_tools=has_tools)
+
+    @property
+    def has_failed(self) -> bool:
+        return self._error is not None
 
     def failed(self, error: ApiError) -> None:
         """The request was refused or has failed; the first reason stands."""
@@ -101,7 +108,7 @@ class RequestRecord:
             stream=self.stream,
             model=self.model,
             client_kind=self.kind,
-            client_id=_client_id(self.headers),
+            client_id=self._client_id,
             mode="raw",
             profile=None,
             thinking=self._thinking,
@@ -110,6 +117,7 @@ class RequestRecord:
             choices=self.choices,
             choice=exchange.choice if exchange else 0,
             phase=self._phase,
+            ts_ms=self._ts_ms,
             arrived_at=self.arrived_at,
             granted_at=progress.started_at if progress else None,
             first_at=progress.first_at if progress else None,
@@ -126,9 +134,11 @@ class RequestRecord:
             in_call=progress.in_call if progress else False,
             tool=self.tool,
             tool_bytes=self.tool_bytes,
+            tool_open=self.tool_open,
             rounds=progress.rounds if progress else 0,
             drafted=progress.drafted if progress else 0,
             draft_accepted=progress.draft_accepted if progress else 0,
+            is_closed=self._closed,
         )
 
     @property
@@ -167,7 +177,7 @@ class RequestRecord:
             error_type=(error.code or error.type) if error else None,
             stop_detail=self._finishes[0].detail if self._finishes and not error else None,
             model=self.model,
-            client_id=_client_id(self.headers),
+            client_id=self._client_id,
             client_kind=self.kind,
             total_ms=total_ms,
             thinking=self._thinking,
@@ -204,7 +214,7 @@ def _figures(finishes: Sequence[Finish], calls: int) -> dict[str, Any]:
     if not finishes:
         return {}
     usage, timings = add_up(finishes)
-    steps = usage.completion - len(finishes)
+    steps = usage.completion - 1  # as `timings` counts them (OBS-009)
     return {
         "prompt_tokens": usage.prompt,
         "cached_tokens": usage.cached,

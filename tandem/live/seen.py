@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+import msgspec
 
 __all__ = ["Phase", "RequestSeen"]
 
@@ -11,9 +12,11 @@ Phase: TypeAlias = Literal["reading", "queued", "prefilling", "writing", "finish
 """Body, images and prompt are read; waits for a slot; its prompt is read; writes; its last pieces go out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestSeen:
-    """One request at one moment. Times are seconds on trio's clock; None is what has not happened or is not known."""
+class RequestSeen(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One request at one moment. Times are seconds on trio's clock; None is what has not happened or is not known.
+
+    A struct and no dataclass, as it is made for every request at every tick, and takes a fifth of the time.
+    """
 
     request_id: str
     endpoint: str
@@ -33,6 +36,8 @@ class RequestSeen:
     choice: int
     """Index of the choice that is written."""
     phase: Phase
+    ts_ms: int
+    """Arrival on the wall clock, milliseconds since 1970."""
     arrived_at: float
     granted_at: float | None
     first_at: float | None
@@ -55,6 +60,10 @@ class RequestSeen:
     """Name of the newest tool call."""
     tool_bytes: int
     """Bytes of that call's arguments so far."""
+    tool_open: bool
+    """Whether that call is still being written."""
     rounds: int
     drafted: int
     draft_accepted: int
+    is_closed: bool
+    """Its record has been written: nothing more comes of it."""

@@ -1,11 +1,11 @@
-"""Directories and files that only their owner can read: 0700 and 0600 (OBS-001)."""
+"""Directories and files that only their owner can read: 0700 and 0600 (OBS-001); reading without a trace."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-__all__ = ["make_private_dir", "open_private"]
+__all__ = ["make_private_dir", "open_private", "read_only_uri"]
 
 DIR_MODE, FILE_MODE = 0o700, 0o600
 
@@ -26,3 +26,11 @@ def open_private(path: Path) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def read_only_uri(path: Path) -> str:
+    """The address at which SQLite reads `path` and leaves it as it is, byte for byte."""
+    # Where a program has the file open, or was killed with it open, what it wrote last is in the log beside it. Of a
+    # file without a log SQLite would make one, unless it is told that nothing can change.
+    in_use = path.with_name(path.name + "-wal").exists()
+    return f"{path.absolute().as_uri()}?{'mode=ro' if in_use else 'immutable=1'}"

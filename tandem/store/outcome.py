@@ -32,7 +32,7 @@ class Outcome:
     conductor_mode: str = "raw"
     profile: str | None = None
     thinking: str | None = None
-    """`on` or `off`; None where the template knows no thinking, and for text completions."""
+    """`on` or `off`; None for text completions and where no prompt was made."""
     sampling: str | None = None
     """`client`, `regenerate`, `loop_escape` or `card`; None is greedy."""
     prompt_tokens: int | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
-__all__ = ["Query", "Rows", "Statement"]
+__all__ = ["Query", "Rows", "Statement", "match_columns"]
 
 T = TypeVar("T")
 
@@ -27,3 +27,15 @@ class Query(Generic[T]):
 
     statements: tuple[Statement, ...]
     fold: Callable[[Sequence[Rows]], T]
+
+
+def match_columns(**wanted: str | None) -> tuple[list[str], list[str]]:
+    """Conditions of a WHERE and their parameters. What is None does not matter.
+
+    The first column is looked up in its index. The others stand behind a plus, which tells SQLite to look at them only
+    while it goes through that index: left to itself it may choose one that it then has to sort.
+    """
+    named = [(column, value) for column, value in wanted.items() if value is not None]
+    return [f"{'+' * bool(place)}{column} = ?" for place, (column, _) in enumerate(named)], [
+        value for _, value in named
+    ]

@@ -152,6 +152,7 @@ class LineModel(RuleBasedStateMachine):
         assert self.line.waiting() == list(self.waiting)
         order = popped(copy(self.line))
         assert sorted(order) == sorted(self.waiting)
+        assert self.line.order(3) == tuple(order[:3])
         for place, key in enumerate(order, start=1):
             assert self.line.position(key) == place
             known = self.waiting[key]

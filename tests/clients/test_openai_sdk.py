@@ -271,7 +271,7 @@ class TestAsync:
                 return await asyncio.gather(*(ask(client, at) for at in range(8)))
 
         assert asyncio.run(ask_all()) == [f"/{at}" for at in range(8)]
-        assert [line["client"] for line in log.lines(8)] == ["openai-sdk"] * 8
+        assert {line["client"] for line in log.lines(8)} == {"openai-sdk"}
 
     @pytest.mark.spec("API-167")
     def test_leaving_a_stream_frees_the_slot(self, fake: Server) -> None:

@@ -1,15 +1,20 @@
-"""/health answers while the server works hard on something else (API-003, SCH-005)."""
+"""/health answers while the server works hard on something else (API-003, SCH-005), and keeps to its contract."""
 
 from __future__ import annotations
 
 import json
+import re
 import statistics
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+import jsonschema
 import pytest
 
+import tandem
+from tests.e2e.conftest import Start
 from tests.e2e.process import Server
 from tests.e2e.wire import CHAT, Connection, Reply, chat, health, post, until
 
@@ -83,3 +88,21 @@ def test_while_a_long_prompt_is_tokenised(real: Server) -> None:
     replies, times = poll_during(real.port, json.dumps(chat("The quick brown fox, " * 100_000)).encode())
     assert replies[0].json["error"]["code"] == "context_length_exceeded"
     assert_prompt(times)
+
+
+@pytest.mark.spec("API-053", "API-057", "API-241", "OBS-075", "OBS-103")
+def test_a_server_keeps_to_its_contracts(start: Start) -> None:
+    server = start("--usage-ledger", "usage/ledger.sqlite3")
+    post(server.port, chat({"say": "a b"}))
+    folder = Path(tandem.__file__).parent / "contract"
+    with Connection(server.port) as client:
+        bodies = [client.ask("GET", path).json for path in ("/health", "/v1/dashboard/system")]
+        until(lambda: "\ntandem_usage_ledger_rows_total 1.0\n" in client.ask("GET", "/metrics").body.decode())
+        page = client.ask("GET", "/metrics").body.decode()
+    for body, name in zip(bodies, ("health", "system"), strict=True):
+        jsonschema.validate(body, json.loads((folder / f"{name}.schema.json").read_text("utf-8")))
+        assert body["ledger"]["enabled"]
+    assert 'tandem_requests_total{finish_reason="stop"} 1.0\n' in page
+    sha = bodies[1]["identity"]["code_sha256"]
+    assert re.fullmatch("[0-9a-f]{12}", sha)
+    assert f'code_sha256="{sha}"' in page

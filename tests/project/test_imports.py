@@ -37,6 +37,7 @@ RULES = [
     Rule("tandem.actors.kit", of_tandem=()),
     Rule("tandem.actors", never=("quart", "quart_trio", "hypercorn")),
     Rule("tandem.store", of_tandem=("tandem.store",)),
+    Rule("tandem.live", of_tandem=("tandem.live", "tandem.store.outcome"), never=("quart", "hypercorn")),
     Rule("tandem.http.access", never=("quart", "quart_trio", "trio", "tandem.actors")),
     Rule("tandem.http.openai", never=("quart", "quart_trio", "trio", "tandem.actors")),
 ]

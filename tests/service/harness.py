@@ -1,16 +1,19 @@
 """A whole service in one task tree: fake engine, inline store, no thread, no socket; its app is called as ASGI.
 
 Under `autojump_clock` hours pass in milliseconds. `Client.start` gives a `Call` whose pieces arrive with the times at
-which they were sent; `Call.leave` is what Hypercorn does when a client has gone.
+which they were sent; `Call.leave` is what Hypercorn does when a client has gone. `Client.connect` gives a `Socket`, the
+same for a websocket. A path may have a query.
 """
 
 from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import trio
@@ -27,9 +30,10 @@ from tandem.http.app import create_app
 from tandem.http.images import ImageLoader
 from tandem.secrets import Secrets
 from tandem.service import Parts, Service, open_service
+from tandem.store.inline import open_inline
 from tandem.store.outcome import Outcome
 
-__all__ = ["Call", "Client", "Event", "Harness", "chat", "fake", "open_harness"]
+__all__ = ["Call", "Client", "Event", "Harness", "Socket", "chat", "fake", "open_harness"]
 
 
 class FixedWall:
@@ -41,10 +45,10 @@ class FixedWall:
 
 
 class MemoryStore(Store):
-    """The store actor without a file; keeps the outcomes it was offered."""
+    """The store actor, without a file where none is named; keeps the outcomes it was offered."""
 
-    def __init__(self) -> None:
-        super().__init__(None, FixedWall())
+    def __init__(self, ledger: Path | None = None) -> None:
+        super().__init__(None if ledger is None else partial(open_inline, ledger), FixedWall())
         self.outcomes: list[Outcome] = []
 
     def _take(self, message: Any) -> None:
@@ -55,11 +59,22 @@ class MemoryStore(Store):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One server-sent event: when it was sent, its JSON (None for `[DONE]`), or its comment."""
+    """One server-sent event: when it was sent, its JSON (None for `[DONE]`), or its comment; its type and id if any."""
 
     at: float
     data: Any = None
     comment: str | None = None
+    kind: str | None = None
+    id: str | None = None
+
+
+def _event(at: float, block: str) -> Event:
+    fields = dict(line.split(": ", 1) for line in block.split("\n"))
+    payload = fields.pop("data")
+    data = None if payload == "[DONE]" else json.loads(payload)
+    event = Event(at, data=data, kind=fields.pop("event", None), id=fields.pop("id", None))
+    assert not fields, block
+    return event
 
 
 @dataclass(slots=True)
@@ -104,9 +119,7 @@ class Call:
                 if block.startswith(": "):
                     events.append(Event(at, comment=block[2:]))
                 elif block:
-                    assert block.startswith("data: "), block
-                    payload = block[6:]
-                    events.append(Event(at, data=None if payload == "[DONE]" else json.loads(payload)))
+                    events.append(_event(at, block))
         return events
 
     @property
@@ -138,6 +151,90 @@ class Call:
         return next((reason for reason in reasons if reason), None)
 
 
+@dataclass(slots=True)
+class Socket:
+    """One websocket: what has come of it so far. Refused, it has a status, headers and a body instead of messages."""
+
+    accepted: bool = False
+    messages: list[tuple[float, Any]] = field(default_factory=list)
+    """The JSON of each, with the time at which it was sent."""
+    code: int | None = None
+    """That of the server's close."""
+    status: int | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    finished: trio.Event = field(default_factory=trio.Event)
+    _inbox: list[dict[str, Any]] = field(default_factory=lambda: [{"type": "websocket.connect"}])
+    _stalled: bool = False
+    _gone: bool = False
+    _changed: trio.Event = field(default_factory=trio.Event)
+
+    def say(self, text: str) -> None:
+        """The peer sends a message."""
+        self._inbox.append({"type": "websocket.receive", "text": text, "bytes": None})
+        self._note()
+
+    def leave(self) -> None:
+        """The peer closes its connection."""
+        self._gone = True
+        self._note()
+
+    def stall(self) -> None:
+        """The peer reads no more: the server's next write blocks until it leaves."""
+        self._stalled = True
+
+    def resume(self) -> None:
+        self._stalled = False
+        self._note()
+
+    async def wait_for(self, count: int = 1) -> None:
+        """Returns once `count` messages have been sent, or the websocket has ended."""
+        await self._until(lambda: len(self.messages) >= count or self.finished.is_set())
+
+    def of(self, kind: str) -> list[Any]:
+        """The data of the messages of a type."""
+        return [message["data"] for _, message in self.messages if message["type"] == kind]
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def _note(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            await self._changed.wait()
+
+    async def _receive(self) -> dict[str, Any]:
+        await self._until(lambda: bool(self._inbox) or self._gone)
+        return self._inbox.pop(0) if self._inbox else {"type": "websocket.disconnect", "code": 1006}
+
+    async def _send(self, message: Any) -> None:
+        """As Hypercorn: without a checkpoint, and to a peer that has gone without an error."""
+        if self._stalled:
+            await self._until(lambda: not self._stalled or self._gone)
+        if self._gone:
+            return
+        match message["type"]:
+            case "websocket.accept":
+                self.accepted = True
+            case "websocket.send":
+                self.messages.append((trio.current_time(), json.loads(message["text"])))
+            case "websocket.close":
+                self.code = message["code"]
+                self._gone = True
+            case "websocket.http.response.start":
+                self.status = message["status"]
+                self.headers = {name.decode().lower(): value.decode() for name, value in message["headers"]}
+            case "websocket.http.response.body":
+                self.body += bytes(message["body"])
+            case other:
+                raise AssertionError(other)
+        self._note()
+
+
 class Client:
     """Calls the app as Hypercorn would."""
 
@@ -166,6 +263,35 @@ class Client:
         await call.finished.wait()
         return call
 
+    def connect(
+        self,
+        path: str,
+        *,
+        headers: Mapping[str, str | None] | None = None,
+        peer: str | None = "127.0.0.1",
+        can_refuse: bool = True,
+    ) -> Socket:
+        """Ask for a websocket. `can_refuse`: the server can send a response in place of the handshake."""
+        socket = Socket()
+        self._nursery.start_soon(self._talk, socket, path, headers or {}, peer, can_refuse)
+        return socket
+
+    async def _talk(
+        self, socket: Socket, path: str, headers: Mapping[str, str | None], peer: str | None, can_refuse: bool
+    ) -> None:
+        fields = {"host": "127.0.0.1:8000", "connection": "Upgrade", "upgrade": "websocket", **headers}
+        scope = {
+            **_scope("websocket", path, fields, peer),
+            "scheme": "ws",
+            "subprotocols": [],
+            "extensions": {"websocket.http.response": {}} if can_refuse else {},
+        }
+        try:
+            await self._app(scope, socket._receive, socket._send)
+        finally:
+            socket.finished.set()
+            socket._note()
+
     async def _run(
         self,
         call: Call,
@@ -179,19 +305,9 @@ class Client:
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         fields = {"host": "127.0.0.1:8000", "content-length": str(len(raw)), **headers}
         scope = {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": "1.1",
+            **_scope("http", path, fields, peer),
             "method": method or ("GET" if body is None else "POST"),
             "scheme": scheme,
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": b"",
-            "root_path": "",
-            "headers": [(name.encode(), value.encode()) for name, value in fields.items() if value is not None],
-            "client": None if peer is None else (peer, 40000),
-            "server": ("127.0.0.1", 8000),
-            "state": {},
             "extensions": {},
         }
         sent_body = False
@@ -227,6 +343,23 @@ class Client:
             call._changed.set()
 
 
+def _scope(kind: str, target: str, fields: Mapping[str, str | None], peer: str | None) -> dict[str, Any]:
+    path, _, query = target.partition("?")
+    return {
+        "type": kind,
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "root_path": "",
+        "headers": [(name.encode(), value.encode()) for name, value in fields.items() if value is not None],
+        "client": None if peer is None else (peer, 40000),
+        "server": ("127.0.0.1", 8000),
+        "state": {},
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Harness:
     """A service that runs, its client, and what it has written down."""
@@ -252,11 +385,12 @@ async def open_harness(
     engine: FakeEngine | None = None,
     secrets: Secrets | None = None,
     images: ImageLoader | None = None,
+    ledger: Path | None = None,
     **settings: Any,
 ) -> AsyncIterator[Harness]:
-    """A service with these settings and secrets; everything ends with the block."""
+    """A service with these settings and secrets, and a ledger's file if it is named; everything ends with the block."""
     engine = engine or FakeEngine()
-    store = MemoryStore()
+    store = MemoryStore(ledger)
     parts = Parts(
         engine=engine, host=InlineHost(engine), store=store, blocking=Inline(), wall=FixedWall(), images=images
     )

@@ -236,7 +236,8 @@ class TorchEngine:
 
     def state(self) -> Mapping[str, int]:
         counted = {field.name: getattr(self._counters, field.name) for field in fields(_Counters)}
-        rows = self._open.length if self._open is not None else self._resident.rows
+        opened = self._open  # one look: the engine's thread may close it meanwhile
+        rows = opened.length if opened is not None else self._resident.rows
         held = {**self._resident.state(), "resident_bytes": self._held()}
         spent = {f"{name}_ms_by_none": round(ms) for name, ms in asdict(self._spent).items()}
         return (

@@ -126,6 +126,13 @@ class Access:
             return None
         return self._tickets.ends(asked.headers["cookie"], asked.now)
 
+    def watch_ends(self, asked: Asked) -> int | None:
+        """When the caller may no longer watch the dashboard's feeds: at the end of its session, where nothing else lets
+        it in (OBS-058). In seconds since 1970; None for never."""
+        if not self.dashboard_login or self._is_admin(asked, by_session=False):
+            return None
+        return self.session_ends(asked)
+
     def sign_in(self, token: str, now: float) -> Ticket | None:
         """A session for the right password, else None."""
         if self._tickets is None or not self._secrets.is_password(token.encode("utf-8", "surrogatepass")):

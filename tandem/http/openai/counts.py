@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tandem.engine.text.reading.deltas import Finish, Timings, Usage
+from tandem.engine.verbs import NOTHING_SPENT
 
 __all__ = ["add_up", "timings_json", "usage_json"]
 
@@ -39,6 +40,7 @@ def add_up(finishes: Sequence[Finish]) -> tuple[Usage, Timings]:
         blocks=sum(timing.blocks for timing in timings),
         drafted=sum(timing.drafted for timing in timings),
         draft_accepted=sum(timing.draft_accepted for timing in timings),
+        spent=sum((timing.spent for timing in timings), NOTHING_SPENT),
         cache_source=first.timings.cache_source,
     )
     return usage, whole

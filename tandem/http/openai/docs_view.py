@@ -145,7 +145,7 @@ def _answer(status: str, answer: Mapping[str, Any]) -> Answer:
         status,
         HTTPStatus(int(status)).phrase,
         answer["description"],
-        tuple(f"{kind}: {takes(content['schema'])}" for kind, content in answer["content"].items()),
+        tuple(f"{kind}: {takes(content['schema'])}" for kind, content in answer.get("content", {}).items()),
         tuple(answer.get("headers", ())),
     )
 

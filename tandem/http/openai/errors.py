@@ -19,6 +19,7 @@ __all__ = [
     "from_bad_input",
     "internal",
     "invalid",
+    "live_off",
     "memory",
     "method_not_allowed",
     "misdirected",
@@ -28,6 +29,7 @@ __all__ = [
     "payload_too_large",
     "queue_full",
     "queue_timeout",
+    "too_many_readers",
     "too_many_sign_ins",
     "unauthorized",
     "wrong_password",
@@ -216,6 +218,16 @@ def wrong_password() -> ApiError:
 def too_many_sign_ins(retry_after: int) -> ApiError:
     """429: sign-ins from this address have failed too often (API-020)."""
     return ApiError(429, "too many sign-ins have failed; try again later", retry_after=retry_after)
+
+
+def too_many_readers(most: int, retry_after: int = 5) -> ApiError:
+    """429: no place is left among the readers of a feed (API-247)."""
+    return ApiError(429, f"{most} readers are as many as this feed takes; try again later", retry_after=retry_after)
+
+
+def live_off() -> ApiError:
+    """503: the live view has failed too often and stays off (SCH-006)."""
+    return ApiError(503, "the live view has failed and stays off until the next start")
 
 
 def internal() -> ApiError:

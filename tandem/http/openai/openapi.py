@@ -11,11 +11,27 @@ import msgspec
 from tandem.http.openai import parts, wire
 from tandem.http.openai.field_table import CHAT, COMPLETIONS, Field
 from tandem.http.openai.fields import request_schema
-from tandem.http.openai.openapi_paths import KEY, paths, reference
+from tandem.http.openai.openapi_parts import KEY, reference
+from tandem.http.openai.openapi_paths import paths
 
 __all__ = ["CONTRACTS", "document"]
 
-CONTRACTS: Mapping[str, str] = MappingProxyType({"Health": "health.schema.json", "Session": "session.schema.json"})
+CONTRACTS: Mapping[str, str] = MappingProxyType(
+    {
+        "ConductorDecisions": "conductor-decisions.schema.json",
+        "ConductorEvents": "conductor-events.schema.json",
+        "ConductorSession": "conductor-session.schema.json",
+        "ConductorSessions": "conductor-sessions.schema.json",
+        "Health": "health.schema.json",
+        "Live": "live.schema.json",
+        "Logs": "logs.schema.json",
+        "Requests": "requests.schema.json",
+        "Session": "session.schema.json",
+        "Summary": "summary.schema.json",
+        "System": "system.schema.json",
+        "UsageFigures": "usage.schema.json",
+    }
+)
 """Shapes that have a file of their own in `tandem/contract`."""
 
 ABOUT = (

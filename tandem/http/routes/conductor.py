@@ -1,9 +1,91 @@
-"""GET /v1/conductor/…: the reads of the journal (OBS-030, API-232, API-236, API-250)."""
+"""GET /v1/conductor/…: the reads of the journal (OBS-030, API-232, API-236, API-250).
+
+Without --conductor-config there is no conductor, and none of these routes.
+"""
 
 from __future__ import annotations
 
-from quart import Blueprint
+from typing import Any
+
+import msgspec
+from quart import Blueprint, Response, request
+
+from tandem.http.context import Context, context
+from tandem.http.openai import errors
+from tandem.http.openai.errors import ApiError
+from tandem.http.query import Parameters
+from tandem.http.reading import read
+from tandem.http.responses import json_response
+from tandem.store.journal_reads import Events, decisions_query, events_query, session_query, sessions_query
 
 __all__ = ["blueprint"]
 
 blueprint = Blueprint("conductor", __name__)
+
+CONTRACT_VERSION = "1.0"
+PAGE, LARGEST_PAGE = 50, 500
+TIMELINE = 2000
+"""The most rows of one session."""
+
+
+@blueprint.get("/v1/conductor/events")
+async def events() -> Response:
+    here, parameters = _start()
+    wanted = Events(
+        kind=parameters.text("kind"),
+        task=parameters.text("task"),
+        session=parameters.text("session"),
+        mode=parameters.text("mode"),
+        request_id=parameters.text("request_id"),
+        since=parameters.whole("since", 0),
+        before=parameters.whole("before", 1),
+    )
+    limit = _limit(parameters)
+    parameters.end()
+    page = await read(here, events_query(wanted, limit))
+    return _answer({"events": page.events, "next_before": page.next_before})
+
+
+@blueprint.get("/v1/conductor/decisions")
+async def decisions() -> Response:
+    here, parameters = _start()
+    session, before = parameters.text("session"), parameters.whole("before", 1)
+    limit = _limit(parameters)
+    parameters.end()
+    page = await read(here, decisions_query(session, before, limit))
+    return _answer({"decisions": page.events, "next_before": page.next_before})
+
+
+@blueprint.get("/v1/conductor/sessions")
+async def sessions() -> Response:
+    here, parameters = _start()
+    limit = _limit(parameters)
+    parameters.end()
+    return _answer({"sessions": await read(here, sessions_query(limit))})
+
+
+@blueprint.get("/v1/conductor/sessions/<path:key>")
+async def session(key: str) -> Response:
+    here, parameters = _start()
+    parameters.end()
+    found = await read(here, session_query(key, TIMELINE))
+    if found is None:
+        raise ApiError(404, "the journal has no row of this session")
+    return _answer({"session": found.figures, "events": found.events, "cut": found.cut})
+
+
+def _start() -> tuple[Context, Parameters]:
+    here = context()
+    if here.settings.conductor_config is None:
+        raise errors.not_found(request.path)
+    return here, Parameters(request.args)
+
+
+def _limit(parameters: Parameters) -> int:
+    return parameters.whole("limit", 1, LARGEST_PAGE) or PAGE
+
+
+def _answer(body: dict[str, Any]) -> Response:
+    return json_response(
+        msgspec.json.encode({"contract_version": CONTRACT_VERSION, **body}), {"Cache-Control": "no-store"}
+    )

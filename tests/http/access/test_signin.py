@@ -10,7 +10,7 @@ from tandem.http.access.signin import COOKIE, MAX_ADDRESSES, Failures, Tickets
 from tests.http.access.asking import NOW, PASSWORD
 
 
-@pytest.mark.spec("API-021")
+@pytest.mark.spec("API-021", "OBS-077")
 def test_a_session_lasts_as_long_as_it_should() -> None:
     tickets = Tickets(PASSWORD, 100.0)
     ticket = tickets.issue(NOW)

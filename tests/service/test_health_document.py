@@ -1,0 +1,139 @@
+"""The full document of GET /health, and its contract (OBS-102 to OBS-104)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import trio
+import trio.testing
+
+import tandem
+from tandem.service import drain
+from tests.service.harness import chat, open_harness
+from tests.service.test_metrics_routes import CHAT, ENDLESS, Broken, Resident, samples_of
+from tests.service.test_resident import ASKED, SYSTEM, ask, open_real
+from tests.tiny import build_llama
+
+CONTRACT = Path(tandem.__file__).parent / "contract"
+SCHEMA = json.loads((CONTRACT / "health.schema.json").read_text("utf-8"))
+BLOCKS = (*("inflight", "limits", "cache", "memory", "reasoning", "sampling", "conductor", "live", "watch", "ledger"),)
+
+
+def check(body: Any) -> None:
+    jsonschema.Draft202012Validator(SCHEMA).validate(body)
+
+
+def test_the_example_keeps_to_the_contract() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    example = json.loads((CONTRACT / "examples" / "health.json").read_text("utf-8"))
+    check(example)
+    assert set(BLOCKS) <= example.keys()
+
+
+@pytest.mark.spec("OBS-103", "API-053", "OBS-075")
+async def test_the_document_has_every_block(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_harness(engine=Resident(max_len=4096)) as harness:
+        await harness.client.send(CHAT, chat("hi"))
+        await harness.look()
+        call = await harness.client.send("/health")
+        assert call.status == 200
+        body = call.json
+        check(body)
+        identity = ("status", "model", "base_model", "version", "uptime_s", "weights")
+        assert set(body) == {*identity, *BLOCKS}
+        assert body["inflight"]["served"] == 1
+        assert body["limits"]["context_length"] == 4096
+        [resident] = body["cache"]["caches"]
+        assert resident == {
+            "name": "resident",
+            "entries": 1,
+            "bytes": 50,
+            "budget_bytes": 1000,
+            "hits": 3,
+            "misses": 4,
+            "rows": 5,
+            "anchors": 2,
+        }
+        assert body["cache"]["base_model"] == body["base_model"] == "fake"
+        assert body["cache"]["snapshot_cost"] == dict(harness.engine.cost())
+        assert body["memory"]["total_bytes"] > body["memory"]["resident_bytes"] > 0
+        assert body["memory"]["peak_bytes"] >= body["memory"]["resident_bytes"]
+        assert "allocated_bytes" not in body["memory"]  # the fake has no weights
+        assert body["conductor"] == {"mode": "raw"}
+        assert body["ledger"]["enabled"] is False
+
+
+@pytest.mark.spec("API-054")
+@pytest.mark.parametrize(
+    ("effort", "shown", "default"), [("none", "off", "off"), ("off", "off", "off"), ("high",) * 2 + ("on",)]
+)
+async def test_thinking_that_is_off_reads_off(
+    autojump_clock: trio.testing.MockClock, effort: str, shown: str, default: str
+) -> None:
+    async with open_harness(reasoning_effort=effort, reasoning_format="both") as harness:
+        body = (await harness.client.send("/health")).json
+        check(body)
+        assert body["reasoning"] == {"reasoning_format": "both", "reasoning_effort": shown}
+        assert body["sampling"]["thinking_default"] == default
+
+
+@pytest.mark.spec("OBS-102", "OBS-104", "API-053")
+async def test_it_answers_at_once_while_it_reads_a_prompt_and_while_it_drains(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_harness() as harness, trio.open_nursery() as nursery:
+        body = chat({"say": "x", "prefill_ms_per_token": 1}, stream=True)
+        body["messages"].insert(0, {"role": "system", "content": "word " * 64_000})
+        running = harness.client.start(CHAT, body)
+        await trio.sleep(10.2)
+        before = trio.current_time()
+        busy = await harness.client.send("/health")
+        assert trio.current_time() == before
+        assert (busy.status, busy.json["status"], busy.json["inflight"]["running"]) == (200, "ok", 1)
+        nursery.start_soon(drain, harness.service.context)
+        await trio.testing.wait_all_tasks_blocked()
+        before = trio.current_time()
+        draining = await harness.client.send("/health")
+        assert trio.current_time() == before
+        assert (draining.status, draining.json["status"]) == (503, "draining")
+        check(draining.json)
+        running.leave()
+
+
+@pytest.mark.spec("OBS-102")
+async def test_a_failed_service_still_tells_what_it_can(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_harness(engine=Broken()) as harness:
+        await harness.client.send(CHAT, chat(ENDLESS, max_tokens=2))
+        harness.service.context.broken.append("queue")
+        call = await harness.client.send("/health")
+        assert (call.status, call.json["status"]) == (503, "failed")
+        check(call.json)
+        assert set(BLOCKS) - call.json.keys() == {"cache", "inflight", "watch"}
+
+
+@pytest.mark.spec("OBS-036", "OBS-103", "ENG-174")
+async def test_what_a_real_engine_tells(tmp_path: Path) -> None:
+    async with open_real(build_llama(tmp_path / "tiny")) as (client, engine):
+        first = await client.send(CHAT, ask([SYSTEM, ASKED]))
+        answer = {"role": "assistant", "content": first.text}
+        await client.send(CHAT, ask([SYSTEM, ASKED, answer, ASKED]))
+        while (body := (await client.send("/health")).json)["inflight"]["running"]:
+            check(body)  # until the sequence is closed
+        state = engine.state()
+        [resident] = body["cache"]["caches"]
+        assert (resident["hits"], resident["misses"], resident["entries"]) == (1, 1, 1)
+        assert 0 < resident["bytes"] == state["resident_bytes"] < resident["budget_bytes"]
+        assert body["cache"]["snapshot_cost"] == dict(engine.cost())
+        assert body["memory"]["allocated_bytes"] > state["kv_bytes"]
+        found = samples_of(await client.send("/metrics"))
+        assert found["tandem_cache_hits_total resident prefix"] == 1
+        assert found["tandem_prefill_tokens_reused_total"] == state["resumed_tokens"] > 0
+        assert found["tandem_prefill_tokens_forwarded_total"] == state["prefilled_tokens"]
+        assert found["tandem_spec_decode_num_drafts_total"] == state["rounds"] > 0
+        assert found["tandem_verify_seconds_count"] == state["rounds"]
+        assert 0 < found["tandem_verify_seconds_sum"] < 60
+        assert found["tandem_draft_seconds_count"] == 0  # no drafter
