@@ -14,6 +14,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from contextlib import AsyncExitStack
 from functools import partial
@@ -30,6 +31,7 @@ from tandem.http.app import create_app
 from tandem.http.edge import AsgiApp, Receive, Scope, Send
 from tandem.log import setup_logging
 from tandem.secrets import read_secrets
+from tandem.serve import SWITCH_S
 from tandem.service import drain, open_service
 from tandem.state import open_state
 
@@ -55,6 +57,7 @@ class AsgiService:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()  # lifespan.startup
         connection.install()
+        sys.setswitchinterval(SWITCH_S)
         async with AsyncExitStack() as stack:
             try:
                 settings = Settings.from_sources({}, os.environ)

@@ -42,6 +42,12 @@ log = logging.getLogger(__name__)
 CLIENT_GONE_MS = 60_000
 """TCP_USER_TIMEOUT: how long a client's kernel may acknowledge nothing (API-003)."""
 FAILED = 1
+SWITCH_S = 0.0005
+"""How long a thread in Python code may keep the interpreter once another wants it.
+
+The event loop lets go of it at every system call and would wait Python's own 5 ms each time to have it back, some
+twenty times for one answer of /health, while a worker thread reads a long prompt.
+"""
 
 
 def run(settings: Settings, environ: Mapping[str, str]) -> int:
@@ -50,6 +56,7 @@ def run(settings: Settings, environ: Mapping[str, str]) -> int:
     Raises `CheckpointError`, `SettingError`, `StateLocked` or `OSError` before the start.
     """
     connection.install()
+    sys.setswitchinterval(SWITCH_S)
     with setup_logging(log_content=settings.log_content) as logs:
         for variable in settings.unknown:
             log.warning("[config] %s names no setting and changes nothing", variable)
