@@ -22,6 +22,7 @@ from tandem.log import request_line
 from tandem.store.outcome import Outcome
 
 if TYPE_CHECKING:
+    from tandem.engine.decoding.tally import Progress
     from tandem.engine.text.prompt import Prompt
     from tandem.engine.verbs import SamplingRules
     from tandem.http.exchange import Exchange
@@ -116,7 +117,7 @@ class RequestRecord:
             max_tokens=self.limit,
             choices=self.choices,
             choice=exchange.choice if exchange else 0,
-            phase=self._phase,
+            phase=self._phase(progress),
             ts_ms=self._ts_ms,
             arrived_at=self.arrived_at,
             granted_at=progress.started_at if progress else None,
@@ -141,16 +142,15 @@ class RequestRecord:
             is_closed=self._closed,
         )
 
-    @property
-    def _phase(self) -> Phase:
+    def _phase(self, progress: Progress | None) -> Phase:
         exchange = self.exchange
         if self._closed or (exchange is not None and exchange.is_over):
             return "finishing"
-        if exchange is None:
+        if exchange is None or progress is None:
             return "reading"
         if exchange.slot is None:
             return "queued"
-        return "prefilling" if exchange.progress.read < exchange.progress.rows else "writing"
+        return "prefilling" if progress.read < progress.rows else "writing"
 
     @property
     def _thinking(self) -> str | None:

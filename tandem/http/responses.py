@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
+import msgspec
 from quart import Response, current_app
 
 from tandem.http.openai.errors import ApiError
 
-__all__ = ["json_response", "refusal", "stream_response"]
+__all__ = ["CONTRACT_VERSION", "data_response", "json_response", "refusal", "stream_response"]
+
+CONTRACT_VERSION = "1.0"
+"""Of the bodies that `contract/` describes (OBS-075)."""
 
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
@@ -16,6 +21,12 @@ STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 def json_response(body: bytes, headers: Mapping[str, str] | None = None, *, status: int = 200) -> Response:
     """A complete JSON body."""
     return Response(body, status=status, headers=dict(headers or {}), content_type="application/json")
+
+
+def data_response(body: Mapping[str, Any]) -> Response:
+    """What a data route of dashboard or conductor answers: never kept by a cache, its contract's version at the top."""
+    encoded = msgspec.json.encode({"contract_version": CONTRACT_VERSION, **body})
+    return json_response(encoded, {"Cache-Control": "no-store"})
 
 
 def refusal(error: ApiError, headers: Mapping[str, str] | None = None) -> Response:

@@ -5,9 +5,6 @@ Without --conductor-config there is no conductor, and none of these routes.
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
 from quart import Blueprint, Response, request
 
 from tandem.http.context import Context, context
@@ -15,14 +12,13 @@ from tandem.http.openai import errors
 from tandem.http.openai.errors import ApiError
 from tandem.http.query import Parameters
 from tandem.http.reading import read
-from tandem.http.responses import json_response
+from tandem.http.responses import data_response
 from tandem.store.journal_reads import Events, decisions_query, events_query, session_query, sessions_query
 
 __all__ = ["blueprint"]
 
 blueprint = Blueprint("conductor", __name__)
 
-CONTRACT_VERSION = "1.0"
 PAGE, LARGEST_PAGE = 50, 500
 TIMELINE = 2000
 """The most rows of one session."""
@@ -43,7 +39,7 @@ async def events() -> Response:
     limit = _limit(parameters)
     parameters.end()
     page = await read(here, events_query(wanted, limit))
-    return _answer({"events": page.events, "next_before": page.next_before})
+    return data_response({"events": page.events, "next_before": page.next_before})
 
 
 @blueprint.get("/v1/conductor/decisions")
@@ -53,7 +49,7 @@ async def decisions() -> Response:
     limit = _limit(parameters)
     parameters.end()
     page = await read(here, decisions_query(session, before, limit))
-    return _answer({"decisions": page.events, "next_before": page.next_before})
+    return data_response({"decisions": page.events, "next_before": page.next_before})
 
 
 @blueprint.get("/v1/conductor/sessions")
@@ -61,7 +57,7 @@ async def sessions() -> Response:
     here, parameters = _start()
     limit = _limit(parameters)
     parameters.end()
-    return _answer({"sessions": await read(here, sessions_query(limit))})
+    return data_response({"sessions": await read(here, sessions_query(limit))})
 
 
 @blueprint.get("/v1/conductor/sessions/<path:key>")
@@ -71,7 +67,7 @@ async def session(key: str) -> Response:
     found = await read(here, session_query(key, TIMELINE))
     if found is None:
         raise ApiError(404, "the journal has no row of this session")
-    return _answer({"session": found.figures, "events": found.events, "cut": found.cut})
+    return data_response({"session": found.figures, "events": found.events, "cut": found.cut})
 
 
 def _start() -> tuple[Context, Parameters]:
@@ -83,9 +79,3 @@ def _start() -> tuple[Context, Parameters]:
 
 def _limit(parameters: Parameters) -> int:
     return parameters.whole("limit", 1, LARGEST_PAGE) or PAGE
-
-
-def _answer(body: dict[str, Any]) -> Response:
-    return json_response(
-        msgspec.json.encode({"contract_version": CONTRACT_VERSION, **body}), {"Cache-Control": "no-store"}
-    )

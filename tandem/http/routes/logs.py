@@ -14,6 +14,7 @@ from tandem.http.feed.logs import LEVELS, LogFollower, Wanted, newest_lines
 from tandem.http.feed.serving import open_feed, page_response, stream_feed, take_place
 from tandem.http.openai.errors import invalid
 from tandem.http.query import MAX_WHOLE, Parameters
+from tandem.http.responses import CONTRACT_VERSION
 from tandem.logbook import LINES_KEPT
 
 __all__ = ["MAX_READERS", "blueprint"]
@@ -21,7 +22,6 @@ __all__ = ["MAX_READERS", "blueprint"]
 blueprint = Blueprint("logs", __name__)
 
 PATH = "/v1/dashboard/logs"
-CONTRACT_VERSION = "1.0"
 MAX_READERS = 4
 LINES = 500
 """How many lines a caller gets who names no number."""

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import trio
 from quart import Blueprint, Response, request
 
@@ -16,14 +15,13 @@ from tandem.http import facts
 from tandem.http.context import SERVED_NAME, Context, context
 from tandem.http.openai.images import sight_of
 from tandem.http.query import Parameters
-from tandem.http.responses import json_response
+from tandem.http.responses import data_response
 from tandem.secrets import shown_value
 
 __all__ = ["blueprint"]
 
 blueprint = Blueprint("system", __name__)
 
-CONTRACT = "1.0"
 DISK_S = 0.1
 """How long the file system of STATE may take to tell its size; one on a network can hang."""
 
@@ -31,7 +29,7 @@ DISK_S = 0.1
 @blueprint.get("/v1/dashboard/system")
 async def system() -> Response:
     Parameters(request.args).end()
-    return json_response(msgspec.json.encode(await _document(context())), {"Cache-Control": "no-store"})
+    return data_response(await _document(context()))
 
 
 async def _document(here: Context) -> dict[str, Any]:
@@ -39,7 +37,6 @@ async def _document(here: Context) -> dict[str, Any]:
     sight = await facts.look(here)
     ledger = await facts.ledger_facts(here)
     return {
-        "contract_version": CONTRACT,
         "status": facts.status_of(here, sight),
         "model": SERVED_NAME,
         **facts.identity_block(here),

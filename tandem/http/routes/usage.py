@@ -5,22 +5,20 @@ Without a ledger all figures are zero, all lists are empty and `ledger.enabled` 
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 from quart import Blueprint, Response, current_app, request
 
-from tandem.actors.kit import ActorGone
-from tandem.actors.store import LedgerFacts
-from tandem.actors.watchdog import Look, Sight
+from tandem.http import facts
 from tandem.http.context import Context, context
 from tandem.http.openai import errors
 from tandem.http.query import Parameters
 from tandem.http.reading import read
-from tandem.http.responses import json_response
+from tandem.http.responses import data_response
 from tandem.http.zones import BUCKETS, read_spans, read_zone
 from tandem.store.buckets import FINISHES
 from tandem.store.query import Query
@@ -32,12 +30,10 @@ __all__ = ["blueprint"]
 
 blueprint = Blueprint("usage", __name__)
 
-CONTRACT_VERSION = "1.0"
 PAGE, LARGEST_PAGE = 50, 200
 EXPORT_PAGE = 1000
 """Rows of an export that are in memory at a time."""
 FORMATS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
-FACTS = ("enabled", "degraded", "rows", "bytes", "queue", "dropped")
 
 
 @blueprint.get("/v1/dashboard/summary")
@@ -47,7 +43,7 @@ async def summary() -> Response:
     parameters.end()
     now = here.wall.now()
     found = await read(here, summary_query(now, zone))
-    return _answer(
+    return data_response(
         {
             "generated_at": local(now, zone).isoformat(timespec="milliseconds"),
             "tz": zone.key,
@@ -67,7 +63,7 @@ async def usage() -> Response:
     spans = read_spans(parameters, bucket, zone, now)
     parameters.end()
     found = await read(here, usage_query(spans, zone, filters))
-    return _answer(
+    return data_response(
         {
             "generated_at": local(now, zone).isoformat(timespec="milliseconds"),
             "tz": zone.key,
@@ -96,7 +92,7 @@ async def requests() -> Response:
         return await _export(here, wanted, form, limit or EXPORT_ROWS)
     page = await read(here, page_query(wanted, limit or PAGE))
     filters = {name: getattr(wanted, name) for name in ("model", "client", "finish", "request_id")}
-    return _answer(
+    return data_response(
         {
             "ledger": {"enabled": (await _ledger(here))["enabled"]},
             "limit": limit or PAGE,
@@ -148,26 +144,16 @@ def _part(wanted: Wanted, form: str, rows: int, *, first: bool) -> Query[tuple[b
 
 
 async def _ledger(here: Context) -> dict[str, Any]:
-    try:
-        facts = await here.store.ask(LedgerFacts)
-    except ActorGone:
-        raise errors.internal() from None
-    return {name: getattr(facts, name) for name in FACTS}
+    found = await facts.ledger_facts(here, math.inf)
+    if found is None:
+        raise errors.internal()
+    return facts.ledger_block(found)
 
 
 async def _live(here: Context) -> dict[str, Any]:
     """Whether the server works just now, in one word and two counts."""
-    sight: Sight | None = None
-    if not here.broken:
-        with suppress(ActorGone):
-            sight = await here.watchdog.ask(Look)
+    sight = await facts.look(here)
     if sight is None:
         return {"state": "failed", "running": 0, "waiting": 0}
     state = "draining" if sight.draining else "busy" if sight.running else "idle"
     return {"state": state, "running": sight.running, "waiting": sight.waiting}
-
-
-def _answer(body: dict[str, Any]) -> Response:
-    return json_response(
-        msgspec.json.encode({"contract_version": CONTRACT_VERSION, **body}), {"Cache-Control": "no-store"}
-    )
