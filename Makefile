@@ -5,7 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
 
-ALONE := tests/e2e tests/browser tests/clients tests/cli tests/bench tests/store/test_crash.py
+ALONE := $(patsubst %,tests/e2e/test_%.py,edge feeds health hypercorn leaving malformed shutdown) \
+	tests/browser tests/store/test_crash.py
 CLIENTS_ALL := opencode ai-sdk hermes tool-eval-bench langchain aider open-webui
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -16,39 +17,45 @@ TSC := $(VENV)/node/.installed-$(TYPESCRIPT)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt
 FLAKE8_ASYNC := --startable-in-context-manager=run,serve,supervise \
 	--enable=ASYNC1,ASYNC2,ASYNC4,ASYNC900 --disable=ASYNC124
+ASYNC_WORDS := \b(async|trio|anyio|asyncio)\b|BaseException|ExceptionGroup|except(\*|:)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup serve clients test test-full test-clients fuzz check format coverage-spec docs bench clean
+.PHONY: help setup serve clients test test-full test-clients fuzz check check-rules check-types format \
+	coverage-spec docs bench clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP) ## Make the virtual environment.
 
-# torch first: a CPU build that is there already is then not replaced by what another package asks for.
-$(STAMP): pyproject.toml constraints.txt
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Tandem needs Python 3.11 or later: make PYTHON=python3.11 …")'
+	@$(PYTHON) -m venv --clear $(VENV)
+
+# torch first: a CPU build that is there already is then not replaced by what another package asks for.
+$(STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing Tandem into $(VENV); the first time takes some minutes." >&2
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip
 	@$(PIP) torch==2.13.0
 	@$(PIP) -e '.[dev]'
 	@touch $@
 
 serve: $(STAMP) ## Serve the embedded model, fetched first where it is missing, on 127.0.0.1:8000.
-	@$(BIN)/tandem serve --usage-ledger usage/ledger.sqlite3 $(ARGS)
+	@$(BIN)/tandem serve --usage-ledger usage/ledger.sqlite3 --suffix-store suffix --disk-cache on $(ARGS)
 
-$(CLIENTS): $(STAMP) tools/install_clients.py
+$(CLIENTS): tools/install_clients.py | $(BIN)/python
 	@echo "Installing the clients that the tests drive." >&2
 	@$(BIN)/python -m tools.install_clients
 	@touch $@
 
 clients: $(CLIENTS) ## Install the real clients that the tests drive.
 
-# What drives processes and browsers runs alone, since some of it looks at the clock; the rest shares the cores.
+# What looks at the clock runs alone, the rest shares the cores; in order, since the files with the fewest tests, which
+# would come last, are not the shortest.
 # Status 5 is "no tests": ARGS may choose from one of the two alone.
 test: $(STAMP) $(CLIENTS) ## Run the tests that need neither long nor a GPU.
-	@$(BIN)/python -m pytest -m 'not slow and not gpu' -n 2 --dist loadfile $(ALONE:%=--ignore=%) $(ARGS) || [ $$? -eq 5 ]
+	@$(BIN)/python -m pytest -m 'not slow and not gpu' -n 2 --dist loadfile --no-loadscope-reorder $(ALONE:%=--ignore=%) $(ARGS) || [ $$? -eq 5 ]
 	@$(BIN)/python -m pytest -m 'not slow and not gpu' $(ALONE) $(ARGS) || [ $$? -eq 5 ]
 
 test-full: $(STAMP) $(CLIENTS) ## Run the slow tests too.
@@ -62,18 +69,23 @@ fuzz: $(STAMP) ## Look for inputs that break codec, splitter and stop matcher: 2
 	@$(BIN)/python -m pytest --hypothesis-profile=fuzz --timeout=0 tests/engine/reading $(ARGS)
 
 # A pinned release, beside the Python packages; only the type check of the dashboard needs it.
-$(TSC): $(STAMP)
+$(TSC): | $(BIN)/python
 	@command -v npm >/dev/null || { echo "make check needs npm, for the types of the dashboard's JavaScript." >&2; exit 1; }
 	@npm install --silent --no-audit --no-fund --no-save --prefix $(VENV)/node $(TYPESCRIPT)
 	@touch $@
 
-check: $(STAMP) $(TSC) ## Format, lint, types (Python and JavaScript), and who imports whom.
+check: check-rules check-types ## Format, lint, types (Python and JavaScript), and who imports whom.
+
+# flake8-async reads some hundred lines a second, so it gets only the files in which its rules can find anything.
+check-rules: $(STAMP) $(TSC)
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/mypy
 	@$(VENV)/node/node_modules/.bin/tsc -p tools/dashboard
-	@$(BIN)/flake8-async $(FLAKE8_ASYNC) $$(find tandem -name '*.py')
+	@$(BIN)/flake8-async $(FLAKE8_ASYNC) $$(grep -rlE --include='*.py' '$(ASYNC_WORDS)' tandem)
 	@$(BIN)/python -m pytest -q tests/project/test_imports.py
+
+check-types: $(STAMP)
+	@$(BIN)/mypy
 
 format: $(STAMP) ## Format the code and sort its imports.
 	@$(BIN)/ruff check --quiet --fix . || true

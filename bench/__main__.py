@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from bench import ledger
+from bench import hybrid, ledger
 from bench.kernels import main as kernels
 from bench.peers import PEERS
+from bench.resume import command as resume
+from bench.step import main as step
 from tandem.cli.bench import command
 
 __all__: list[str] = []
 
 if __name__ == "__main__":
     command.add_command(kernels, "kernels")
+    command.add_command(step, "step")
+    command.add_command(resume, "resume")
     command.add_command(ledger.command, "ledger")
+    command.add_command(hybrid.command, "hybrid")
     command(obj=PEERS, prog_name="python -m bench")

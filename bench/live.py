@@ -155,6 +155,8 @@ def seen(index: int, at: float, written: Iterator[int]) -> RequestSeen:
         rows=2000,
         read=2000,
         resumed=1792,
+        cache_source="prefix",
+        image=None,
         completion=tokens,
         reasoning=tokens,
         in_reasoning=True,

@@ -76,6 +76,9 @@ class LlamaCpp:
         second = self._complete([*ids, *written, *more], count + 1, cached=True)
         return SecondTurn(self._read(second), self._step(second))
 
+    def rounds(self) -> None:
+        """It does not speculate unless it is told to."""
+
     def close(self) -> None:
         self._server = None
 
@@ -149,6 +152,9 @@ class Transformers:
 
     def second_turn(self, ids: Sequence[int], answer: int, more: Sequence[int], count: int) -> None:
         """It has no cache from one call to the next."""
+
+    def rounds(self) -> None:
+        """A round is a token."""
 
     def close(self) -> None:
         self._model = None

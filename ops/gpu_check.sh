@@ -1,12 +1,13 @@
 #!/bin/sh
-# Checks and times the kernels on this machine's CUDA device, in under eight minutes. It installs nothing: it needs the
-# checkout's virtual environment with a CUDA build of torch and the extra `gpu`; flash-linear-attention is measured beside
-# the recurrences where it is there too. Triton's compiled kernels stay in a directory of their own, gone at the end.
+# Checks and times the kernels, and a model that they serve, on this machine's CUDA device, in under eight minutes. It
+# installs nothing: it needs the checkout's virtual environment with a CUDA build of torch and the extra `gpu`;
+# flash-linear-attention is measured beside the recurrences where it is there too. Triton's compiled kernels stay in a
+# directory of their own, gone at the end.
 #
-#   ops/gpu_check.sh            checks, then the table; the result file goes to bench/results/
+#   ops/gpu_check.sh            checks, then the tables; the result files go to bench/results/
 #   ops/gpu_check.sh --dry-run  the same steps on the CPU under Triton's interpreter, with small shapes
 #
-# PYTHON names another interpreter. The exit status is 1 when a check fails; the table is printed all the same.
+# PYTHON names another interpreter. The exit status is 1 when a check fails; the tables are printed all the same.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 PYTHON=${PYTHON:-.venv/bin/python}
@@ -47,6 +48,8 @@ if sys.argv[1] == "":
 CHECK
 
 STATUS=0
-timeout 230 "$PYTHON" -m pytest -q -m "$MARK" -p no:cacheprovider tests/engine/kernels || STATUS=1
-timeout 230 "$PYTHON" -m bench kernels $BENCH || STATUS=1
+timeout 210 "$PYTHON" -m pytest -q -m "$MARK" -p no:cacheprovider tests/engine/kernels \
+    tests/engine/models/test_device_gpu.py tests/engine/decoding/test_device_engine.py || STATUS=1
+timeout 170 "$PYTHON" -m bench kernels $BENCH || STATUS=1
+timeout 90 "$PYTHON" -m bench step $BENCH || STATUS=1
 exit $STATUS

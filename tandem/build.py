@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tandem.actors.host import InlineHost, open_host
 from tandem.actors.kit import SystemWallClock, Threads
@@ -16,12 +16,15 @@ from tandem.actors.store import Store
 from tandem.config import Settings
 from tandem.engine.errors import CheckpointError
 from tandem.engine.fake import FakeEngine
-from tandem.engine.verbs import Engine
 from tandem.identity import identify
 from tandem.log import LogBook
-from tandem.service import Parts
+from tandem.service import Parts, ServiceEngine
 from tandem.state import State
 from tandem.store.aio import open_aio
+
+if TYPE_CHECKING:
+    from tandem.engine.caches.settings import CacheSettings
+    from tandem.engine.drafting.lookups import Lookups
 
 __all__ = ["Progress", "find_model", "open_parts"]
 
@@ -30,7 +33,7 @@ log = logging.getLogger(__name__)
 Progress = Callable[[str, int, int], None]
 """What is under way, how much of it is done, and all of it."""
 
-THREADS = {"prompt": 1, "body": 1, "grammar": 1, "image": 1, "docs": 1, "usage": 1}
+THREADS = {"prompt": 1, "body": 1, "grammar": 1, "image": 1, "docs": 1, "usage": 1, "miss": 1, "keep": 1}
 """Worker threads a purpose may use at once; the engine and the event loop need the cores."""
 
 
@@ -76,7 +79,7 @@ async def open_parts(
     failure: CheckpointError | None = None
     async with open_host() as host:
         try:
-            engine = await host.run_job(partial(_load, settings, model, progress))
+            engine = await host.run_job(partial(_load, settings, state, model, progress))
         except CheckpointError as error:
             failure = error  # raised outside the host's nursery, which would wrap it into a group
         else:
@@ -85,11 +88,12 @@ async def open_parts(
         raise failure
 
 
-def _load(settings: Settings, model: Path, progress: Progress) -> Engine[Any, Any]:
+def _load(settings: Settings, state: State, model: Path, progress: Progress) -> ServiceEngine:
     # torch takes a second to import, which --fake and the other commands need not wait for.
     from tandem.engine.checkpoints.overlay import Overlays
     from tandem.engine.load import load_engine
     from tandem.engine.memory import GIB, default_threads
+    from tandem.engine.room import Budgets
 
     engine = load_engine(
         model,
@@ -98,16 +102,74 @@ def _load(settings: Settings, model: Path, progress: Progress) -> Engine[Any, An
         name=settings.model_name,
         threads=settings.threads or default_threads(),
         cpu_weights=settings.cpu_weights,
-        margin=None if settings.load_margin_gib is None else int(settings.load_margin_gib * GIB),
+        budgets=Budgets(
+            anchors=None if settings.resident_gb is None else int(settings.resident_gb * GIB),
+            encode=int(settings.image_act_gb * GIB),
+            images=settings.image_cache_mb * 2**20,
+            margin=None if settings.load_margin_gib is None else int(settings.load_margin_gib * GIB),
+        ),
+        end_anchor=settings.end_anchor,
         overlays=Overlays(settings.nvfp4, settings.fp8_head),
         vision=settings.vision,
-        image_cache=settings.image_cache_mb * 2**20,
+        drafter=settings.drafter,
+        draft_hot=settings.draft_hot,
+        lookups=_lookups(settings),
+        caches=_caches(settings, state, model),
+        device=settings.device,
         progress=partial(progress, "loading the model"),
     )
     unused = engine.card.weights.get("unused")
     if isinstance(unused, list) and unused:
         log.warning("[model] the checkpoint has tensors that nothing asked for: %s", ", ".join(unused))
+    if off := engine.card.weights.get("drafter_off"):
+        log.warning("[model] the drafter is off: %s", off)
     lacks = engine.card.weights.get("template_lacks")
     if isinstance(lacks, list) and lacks:
         log.info("[model] the chat template has no place for %s: served without", " and ".join(lacks))
     return engine
+
+
+def _lookups(settings: Settings) -> Lookups:
+    from tandem.engine.drafting.lookups import MIB, Lookups
+
+    return Lookups(
+        deep=settings.deep,
+        deep_after=settings.deep_after,
+        corpus=settings.lookup_corpus,
+        store=None if settings.suffix_store is None else settings.state_dir / settings.suffix_store,
+        store_bytes=settings.suffix_store_mb * MIB,
+        store_scope=settings.suffix_store_scope,
+        store_readonly=settings.suffix_store_readonly,
+    )
+
+
+def _caches(settings: Settings, state: State, model: Path) -> CacheSettings:
+    """Files lie in folders of this model alone: a start sweeps what is of another (ENG-176)."""
+    from tandem.engine.caches.disk_index import DiskSettings
+    from tandem.engine.caches.fingerprint import profile_folder
+    from tandem.engine.caches.settings import CacheSettings
+
+    disk = {
+        "mode": settings.disk_cache,
+        "budget_gb": settings.disk_cache_gb,
+        "ttl_days": settings.disk_cache_ttl_days,
+        "admit_after": settings.disk_cache_admit_after,
+        "min_free_gb": settings.disk_cache_min_free_gb,
+    }
+    return CacheSettings(
+        guest_max=settings.resident_guest_max,
+        stash=_gib(settings.resident_stash_gb),
+        park=_gib(settings.park_gb),
+        store=_gib(settings.cache_budget_gb),
+        prefix_cache=not settings.no_prefix_cache,
+        session_cache=not settings.no_session_cache,
+        disk=DiskSettings.of(disk),
+        disk_folder=None if settings.disk_cache == "off" else profile_folder(state.path / "caches/disk", model.name),
+        spill_folder=profile_folder(state.path / "caches/spill", model.name) if settings.spill else None,
+        mem_ceiling=_gib(settings.mem_ceiling_gib),
+        mem_peak=_gib(settings.mem_peak_gib),
+    )
+
+
+def _gib(size: float | None) -> int | None:
+    return None if size is None else int(size * 2**30)

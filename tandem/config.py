@@ -73,7 +73,7 @@ def _setting(kind: Kind, default: Any, *, group: str, help: str, shown: str | No
 
 
 SERVER, ACCESS, MODEL, ANSWERS = "Server", "Access", "Model", "Answers"
-IMAGES = "Images"
+IMAGES, CACHES = "Images", "Caches"
 LIMITS, STATE, LOGS, LIVE = "Limits and waiting", "State and ledger", "Logs", "Live view"
 
 
@@ -125,8 +125,11 @@ class Settings:
         shown="the embedded SmolLM2-135M-Instruct",
         help="Checkpoint to serve: a Hugging Face directory, a Llama decoder as a GGUF file, or a pulled model.",
     )
-    device: Literal["auto", "cpu"] = _setting(
-        Choice(("auto", "cpu")), "auto", group=MODEL, help="Where the model runs; auto takes the best there is."
+    device: Literal["auto", "cpu", "cuda"] = _setting(
+        Choice(("auto", "cpu", "cuda")),
+        "auto",
+        group=MODEL,
+        help="Where the model runs; auto takes CUDA where that is to be had, for any model but the embedded one.",
     )
     max_len: int | None = _setting(
         Whole(16, 4_194_304),
@@ -162,6 +165,55 @@ class Settings:
         shown="the checkpoint's own head",
         help="Head in 8-bit floats: a safetensors file that holds it, or build to make it from the checkpoint's.",
     )
+    drafter: Literal["auto", "none", "lookup", "mtp", "mtp+lookup"] = _setting(
+        Choice(("auto", "none", "lookup", "mtp", "mtp+lookup")),
+        "auto",
+        group=MODEL,
+        help="What guesses tokens, for steps that commit several: earlier text, the checkpoint's prediction layer, or "
+        "both; auto is lookup. No answer depends on it.",
+    )
+    draft_hot: int = _setting(
+        Whole(0, 4_194_304),
+        32_768,
+        group=MODEL,
+        help="Tokens among which the prediction layer guesses: the most frequent and the vocabulary's marks; 0 is all. "
+        "A vocabulary of less than twice as many is read whole.",
+    )
+    deep: int = _setting(
+        Whole(0, 32),
+        32,
+        group=MODEL,
+        help="Rows of the one long guess that a lookup makes while an answer copies; 0 turns it off.",
+    )
+    deep_after: int = _setting(
+        Whole(1, 1000),
+        2,
+        group=MODEL,
+        help="Steps in a row that must have taken all that was guessed before a lookup makes that long guess.",
+    )
+    lookup_corpus: Path | None = _setting(  # noqa: RUF009  (a dataclass field)
+        FilePath(),
+        None,
+        group=MODEL,
+        shown="no corpus",
+        help="Text that a lookup guesses from beside the request's own: a file made by tandem corpus build.",
+    )
+    suffix_store: Path | None = _setting(  # noqa: RUF009  (a dataclass field)
+        FilePath(),
+        None,
+        group=MODEL,
+        shown="no store",
+        help="Directory, relative to STATE, where a lookup keeps the tokens of requests and answers to guess from.",
+    )
+    suffix_store_mb: int = _setting(
+        Whole(1, 1_048_576, "MB"), 192, group=MODEL, help="Size of the suffix store; beyond it the oldest half goes."
+    )
+    suffix_store_scope: Literal["all", "outputs"] = _setting(
+        Choice(("all", "outputs")), "all", group=MODEL, help="What the suffix store keeps; outputs is answers alone."
+    )
+    suffix_store_readonly: bool = _setting(
+        OnOff(), False, group=MODEL, help="Read the suffix store and write nothing to it, as benchmarks should."
+    )
     threads: int | None = _setting(
         Whole(1, 1024),
         None,
@@ -173,8 +225,18 @@ class Settings:
         Real(0, 4096, "GIB"),
         None,
         group=MODEL,
-        shown="5 % of the memory, at least 1",
-        help="Memory that must stay free beside weights and window; a start that cannot leave it is refused.",
+        shown="5 % of the memory, at least 1; 6 where a GPU shares it",
+        help="Memory that must stay free beside what is loaded or reserved; a start that cannot leave it is refused.",
+    )
+    resident_gb: float | None = _setting(
+        Real(0, 4096, "GB"),
+        None,
+        group=MODEL,
+        shown="1 on the CPU, 4 on a GPU",
+        help="Memory for recurrent states of the last prompt, at which the next one resumes; Llama models need none.",
+    )
+    end_anchor: bool = _setting(
+        OnOff(), True, group=MODEL, help="Let a prompt resume where the last answer ended, not at grid lines alone."
     )
     fake: bool = _setting(
         Flag(),
@@ -265,6 +327,91 @@ class Settings:
     )
     image_fetch_timeout: float = _setting(
         Real(0.01, 3600), 15.0, group=IMAGES, help="Longest fetch of one image, redirects included."
+    )
+
+    resident_guest_max: int = _setting(
+        Whole(0, 4_194_304),
+        8192,
+        group=CACHES,
+        help="Longest prompt that is a guest: a title, say, after which the conversation goes on where it was.",
+    )
+    resident_stash_gb: float | None = _setting(
+        Real(0, 4096, "GB"),
+        None,
+        group=CACHES,
+        shown="0.125 on the CPU, 2 on a GPU",
+        help="Memory for the rows of the conversation that a guest overwrites; 0 lets it overwrite them.",
+    )
+    park_gb: float | None = _setting(
+        Real(0, 4096, "GB"),
+        None,
+        group=CACHES,
+        shown="0.5 on the CPU, 4 on a GPU",
+        help="Memory for a conversation that another has replaced, so that two can alternate; 0 parks none.",
+    )
+    cache_budget_gb: float | None = _setting(
+        Real(0, 4096, "GB"),
+        None,
+        group=CACHES,
+        shown="0.5 on the CPU, 8 on a GPU",
+        help="Memory for states of conversations that are neither in place nor parked; 0 keeps none.",
+    )
+    no_session_cache: bool = _setting(
+        Flag(), False, group=CACHES, help="Keep no states of prompt ends among them, where a session goes on."
+    )
+    no_prefix_cache: bool = _setting(
+        Flag(), False, group=CACHES, help="Keep no states of grid lines among them, where prompts begin alike."
+    )
+    disk_cache: Literal["off", "read", "on"] = _setting(
+        Choice(("off", "read", "on")),
+        "off",
+        group=CACHES,
+        help="Keep what prompts have in common on the disk under STATE, for after a restart; read writes nothing.",
+    )
+    disk_cache_gb: float = _setting(
+        Real(0, 1_048_576, "GB"), 100.0, group=CACHES, help="Size of the disk cache; the longest unused goes first."
+    )
+    disk_cache_ttl_days: float = _setting(
+        Real(0, 36_500, "DAYS"), 14.0, group=CACHES, help="Days that an entry of the disk cache stays unused."
+    )
+    disk_cache_admit_after: int = _setting(
+        Whole(1, 1000), 2, group=CACHES, help="Prompts that must have held a chunk before it goes to the disk."
+    )
+    disk_cache_min_free_gb: float = _setting(
+        Real(0, 1_048_576, "GB"), 50.0, group=CACHES, help="What the disk cache leaves free on its disk."
+    )
+    spill: bool = _setting(
+        OnOff(),
+        True,
+        group=CACHES,
+        help="Write the conversation to STATE when the server stops, and read it back when it starts.",
+    )
+    response_cache: bool = _setting(
+        OnOff(),
+        False,
+        group=CACHES,
+        help="Answer an identical request at temperature 0 from memory. A request with Cache-Control: no-cache is "
+        "computed, one with no-store leaves nothing there.",
+    )
+    response_cache_mb: int = _setting(
+        Whole(1, 1_048_576, "MB"), 64, group=CACHES, help="Memory for such answers; the longest unused goes first."
+    )
+    response_cache_ttl: float = _setting(
+        Real(0.01, 365 * DAY_S), 3600.0, group=CACHES, help="Seconds that such an answer stays."
+    )
+    mem_ceiling_gib: float | None = _setting(
+        Real(0.01, 4096, "GIB"),
+        None,
+        group=CACHES,
+        shown="what the load takes, and all caches",
+        help="Memory that the engine comes back under between two requests, giving up caches where it must.",
+    )
+    mem_peak_gib: float | None = _setting(
+        Real(0.01, 4096, "GIB"),
+        None,
+        group=CACHES,
+        shown="the ceiling, and reading the longest prompt",
+        help="Memory that the engine never takes more of; a prompt that would is refused with a 503.",
     )
 
     max_queue: int = _setting(

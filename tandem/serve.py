@@ -115,7 +115,7 @@ async def _serve(
 
 
 async def _watch_signals(service: Service) -> None:
-    """The first signal drains; the second also ends what runs at its next safe point (SCH-096)."""
+    """The first signal drains; the second also ends what runs at its next safe point and skips the spill (SCH-096)."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for number in signals:
             if not service.stop.is_set():
@@ -123,6 +123,7 @@ async def _watch_signals(service: Service) -> None:
                 service.stop.set()
                 continue
             log.info("[service] %s again: ending what runs", signal.Signals(number).name)
+            service.context.hurry.set()
             try:
                 await service.slot.tell(Abort("the server is stopping"))
             except ActorGone:

@@ -12,11 +12,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
 from tandem.actors.host import EngineHost
+from tandem.actors.keeper import Keeper, Spill
 from tandem.actors.kit import Actor, ActorGone, Blocking, Ref, WallClock, supervise
 from tandem.actors.live import Live, Served
 from tandem.actors.queue import Drain, Queue
@@ -25,11 +26,13 @@ from tandem.actors.store import Flush, Store
 from tandem.actors.turns import Turns
 from tandem.actors.watchdog import Watchdog
 from tandem.config import Settings
+from tandem.engine.caches.caching import Caching
 from tandem.engine.grammar.grammars import Grammars
 from tandem.engine.verbs import Engine
 from tandem.http.access.rules import Access
 from tandem.http.context import SERVED_NAME, Context
 from tandem.http.openai.images import Geometry, sight_of
+from tandem.http.replays import open_responses
 from tandem.identity import Identity
 from tandem.log import LogBook
 from tandem.process import memory_of
@@ -38,7 +41,7 @@ from tandem.secrets import Secrets
 if TYPE_CHECKING:
     from tandem.http.images import ImageLoader
 
-__all__ = ["Parts", "Service", "drain", "open_service"]
+__all__ = ["Parts", "Service", "ServiceEngine", "drain", "open_service"]
 
 log = logging.getLogger(__name__)
 
@@ -46,11 +49,15 @@ LAST_PIECES_S = 60.0
 """How long a drain waits for clients to read what is ready for them."""
 
 
+class ServiceEngine(Engine[Any, Any], Caching, Protocol):
+    """What the service needs of an engine."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """What differs between a real service and one under the mock clock. The host runs already."""
 
-    engine: Engine[Any, Any]
+    engine: ServiceEngine
     host: EngineHost
     store: Store
     blocking: Blocking
@@ -81,7 +88,23 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
     turns = Turns(quantum_s=settings.turn_quantum_ms / 1e3)
     live = _live_hub(settings, parts)
     queue = Queue(max_queue=settings.max_queue, watchdog=watchdog.ref, live=live.ref)
-    slot = Slot(0, engine=parts.engine, host=parts.host, turns=turns.ref, queue=queue.ref, watchdog=watchdog.ref)
+    keeper = Keeper(
+        engine=parts.engine,
+        host=parts.host,
+        turns=turns.ref,
+        queue=queue.ref,
+        blocking=parts.blocking,
+        wall=parts.wall,
+    )
+    slot = Slot(
+        0,
+        engine=parts.engine,
+        host=parts.host,
+        turns=turns.ref,
+        queue=queue.ref,
+        watchdog=watchdog.ref,
+        keeper=keeper.ref,
+    )
     queue.add_slot(0, slot.ref)
     context = Context(
         settings=settings,
@@ -92,6 +115,7 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
         store=parts.store.ref,
         watchdog=watchdog.ref,
         live=live.ref,
+        keeper=keeper.ref,
         blocking=parts.blocking,
         wall=parts.wall,
         started_at=trio.current_time(),
@@ -101,12 +125,16 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
         images=_image_loader(settings, parts),
         engine_state=parts.engine.state,
         engine_cost=parts.engine.cost,
+        engine_caches=parts.engine.caches,
+        engine_memory=parts.engine.memory,
+        responses=open_responses(settings),
         access=access or Access.from_settings(settings, Secrets()),
     )
     service = Service(context, slot.ref, trio.Event())
     essential: list[Actor[Any]] = [queue, turns, slot]
+    own_work: list[Actor[Any]] = [keeper]
     foundations: list[Actor[Any]] = [parts.store, watchdog, live]
-    for actor in (*essential, parts.store, live):
+    for actor in (*essential, *own_work, parts.store, live):
         watchdog.watch(actor.ref)
 
     def on_defect(name: str, _defect: Exception) -> None:
@@ -122,7 +150,7 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
         for actor in foundations:
             await outer.start(partial(supervise, actor, on_defect))
         async with trio.open_nursery() as inner:
-            for actor in essential:
+            for actor in (*essential, *own_work):
                 await inner.start(partial(supervise, actor, on_defect))
             try:
                 yield service
@@ -154,16 +182,35 @@ def _image_loader(settings: Settings, parts: Parts) -> ImageLoader | None:
 
 
 async def drain(context: Context) -> None:
-    """No new work; returns when what ran has been answered and written down (API-202, SCH-092)."""
+    """No new work; returns when what ran has been answered and written down (API-202, SCH-092, SCH-095)."""
     try:
         await context.queue.ask(Drain)
     except ActorGone:
         log.error("[service] the queue has ended: nothing to wait for")
     context.leaving.set()
     context.readers.send_away()
+    await _spill(context)
     with trio.move_on_after(LAST_PIECES_S):
         await context.traffic.wait_idle()
     try:
         await context.store.ask(Flush)
     except ActorGone:
         log.error("[service] the store has ended: its last rows are lost")
+
+
+async def _spill(context: Context) -> None:
+    """The conversation is kept for the next start (API-205), unless the drain is in a hurry (SCH-096)."""
+    if context.hurry.is_set():
+        return
+    async with trio.open_nursery() as nursery:
+
+        async def give_up() -> None:
+            await context.hurry.wait()
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(give_up)
+        try:
+            await context.keeper.ask(Spill)
+        except ActorGone:
+            log.error("[service] the keeper has ended: no conversation is kept for the next start")
+        nursery.cancel_scope.cancel()

@@ -14,7 +14,7 @@ import trio
 
 from tandem.engine.text.reading.deltas import CallArguments, Content, Delta, Line, Reasoning
 
-__all__ = ["Deltas", "Item", "Outbox", "PrefillProgress"]
+__all__ = ["Deltas", "Item", "NoMemory", "Outbox", "PrefillProgress", "weight"]
 
 MAX_BATCHES = 4096
 MAX_BYTES = 4 * 1024 * 1024
@@ -33,13 +33,21 @@ class Deltas:
 
 @dataclass(frozen=True, slots=True)
 class PrefillProgress:
-    """Prompt rows read so far, and all."""
+    """Prompt rows read so far, and all; and of the images the one that is read next, and how many (ENG-098)."""
 
     done: int
     total: int
+    image: tuple[int, int] | None = None
 
 
-Item: TypeAlias = Deltas | PrefillProgress
+@dataclass(frozen=True, slots=True)
+class NoMemory:
+    """There is no memory to read the prompt with (API-199); nothing else of the request comes."""
+
+    retry_after: int
+
+
+Item: TypeAlias = Deltas | PrefillProgress | NoMemory
 
 
 class Outbox:
@@ -54,7 +62,7 @@ class Outbox:
 
     def put(self, item: Item, now: float) -> bool:
         """Hand over an item. False: the client is gone or too slow, and the request is over."""
-        size = _weight(item)
+        size = weight(item)
         stalled = bool(self._waiting) and now - self._waiting[0][0] >= self._stall_s
         if stalled or self._bytes + size > self._max_bytes:
             return False
@@ -95,11 +103,12 @@ class Outbox:
         return f"<Outbox {len(self._waiting)} batches, {self._bytes} bytes>"
 
 
-def _weight(item: Item) -> int:
+def weight(item: Item) -> int:
+    """Bytes that an item takes, roughly."""
     match item:
         case Deltas(_, deltas):
             return sum(
                 DELTA_BYTES + (len(delta.text.encode()) if isinstance(delta, WITH_TEXT) else 0) for delta in deltas
             )
-        case PrefillProgress():
+        case PrefillProgress() | NoMemory():
             return DELTA_BYTES

@@ -21,11 +21,13 @@ from typing import Any, Literal, TypeAlias, assert_never
 import trio
 
 from tandem.actors.host import EngineHost
+from tandem.actors.keeper import Busy, KeeperMessage, Rested
 from tandem.actors.kit import Actor, ActorGone, Ref, Reply
-from tandem.actors.outbox import Deltas, Outbox, PrefillProgress
+from tandem.actors.outbox import Deltas, NoMemory, Outbox, PrefillProgress
 from tandem.actors.queue import QueueMessage, SlotFree, SlotGone
 from tandem.actors.turns import GiveUp, Turn, TurnMessage, Want
 from tandem.actors.watchdog import Phase, SlotSeen, WatchdogMessage
+from tandem.engine.caches.caching import MemoryRefused
 from tandem.engine.decoding.generation import Generation
 from tandem.engine.decoding.work import Ended, Prefill, Work, perform
 from tandem.engine.errors import EngineError
@@ -92,6 +94,7 @@ class Slot(Actor[SlotMessage]):
         turns: Ref[TurnMessage],
         queue: Ref[QueueMessage],
         watchdog: Ref[WatchdogMessage],
+        keeper: Ref[KeeperMessage] | None = None,
     ) -> None:
         super().__init__(f"slot {index}")
         self._index = index
@@ -100,6 +103,7 @@ class Slot(Actor[SlotMessage]):
         self._turns = turns
         self._queue = queue
         self._watchdog = watchdog
+        self._keeper = keeper
         self._last: tuple[str, tuple[Finish, ...]] = ("", ())
         self._phase: Phase = "idle"
         self._reported_at = 0.0
@@ -125,14 +129,21 @@ class Slot(Actor[SlotMessage]):
         """Run a request, then give back in the order of SCH-079: the turn, the slot, the stream."""
         job = _Job(run, deadline=trio.current_time() + run.timeout_s, turn=Turn(self._index))
         self._report("prefilling", job)
+        self._tell_keeper(Busy(self._index))
         try:
             try:
                 await self._with_turn(job)
+            except MemoryRefused as refused:
+                # The one line of OBS-044.
+                log.error("[memory] %s: %s", run.request_id, refused)
+                run.outbox.put(NoMemory(refused.retry_after), trio.current_time())
+                self._end_rest(job, "error", str(refused))
             except EngineError as error:
                 log.error("[engine] request %s ends: %s", run.request_id, error)
                 self._end_rest(job, "error", str(error))
             self._last = (run.request_id, tuple(job.finishes))
             self._report("idle", None)
+            self._tell_keeper(Rested(self._index))
             await self._queue.tell(SlotFree(self._index))
         finally:
             run.outbox.finish()
@@ -199,7 +210,8 @@ class Slot(Actor[SlotMessage]):
         now = trio.current_time()
         generation.feed(result, now)
         if isinstance(result, Prefilled):
-            job.client_gone |= not job.run.outbox.put(PrefillProgress(result.done, result.total), now)
+            told = PrefillProgress(result.done, result.total, generation.next_image)
+            job.client_gone |= not job.run.outbox.put(told, now)
         self._hand_out(job, generation)
         self._report("prefilling" if isinstance(result, Prefilled) else "writing", job)
 
@@ -245,6 +257,10 @@ class Slot(Actor[SlotMessage]):
     def _answer_late(self, request_id: str, reply: Reply[tuple[Finish, ...]]) -> None:
         ended, finishes = self._last
         reply.send(finishes if ended == request_id else ())
+
+    def _tell_keeper(self, message: Busy | Rested) -> None:
+        if self._keeper is not None:
+            self._keeper.offer(message)
 
     def _report(self, phase: Phase, job: _Job | None) -> None:
         """Tell the watchdog of every change of phase, and of a safe point once a second."""

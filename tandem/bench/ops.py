@@ -14,7 +14,18 @@ from torch.overrides import TorchFunctionMode
 
 __all__ = ["GROUPS", "OpTimer", "group_of"]
 
-GROUPS = ("layer matmuls", "head matmul", "attention", "norms", "rotary", "casts", "KV cache", "sampler", "other")
+GROUPS = (
+    "layer matmuls",
+    "head matmul",
+    "attention",
+    "recurrence",
+    "norms",
+    "rotary",
+    "casts",
+    "KV cache",
+    "sampler",
+    "other",
+)
 
 _MATMUL = ("linear", "matmul", "addmm", "baddbmm", "bmm", "mm", "mv", "einsum")
 _HEAD = "logits"
@@ -22,6 +33,10 @@ _FILES = {
     "rotary": "rotary",
     "matrix": "casts",
     "packed": "casts",
+    "digits": "casts",
+    "conv": "recurrence",
+    "delta": "recurrence",
+    "recurrent": "recurrence",
     "kv": "KV cache",
     "sampler": "sampler",
     "penalties": "sampler",
@@ -33,7 +48,7 @@ _FILES = {
 
 def group_of(op: str, callers: Sequence[tuple[str, str]]) -> str:
     """The group of a call of `op` from `callers`: (file stem, function) of Tandem's frames, innermost first."""
-    if op in _MATMUL or ("int" in op and "mm" in op):
+    if op in _MATMUL or op.startswith("qlinear") or ("int" in op and "mm" in op):
         return "head matmul" if any(function == _HEAD for _, function in callers) else "layer matmuls"
     if "attention" in op:
         return "attention"

@@ -13,6 +13,7 @@ import torch
 from tandem import __version__
 from tandem.bench.subject import BenchError, SecondTurn
 from tandem.engine.decoding.work import Round, perform
+from tandem.engine.drafting.choice import DrafterAsked
 from tandem.engine.load import load_engine
 from tandem.engine.models.formats import CpuWeights
 from tandem.engine.text.prompt import Prompt
@@ -23,9 +24,11 @@ __all__ = ["Ours", "load_ours", "read", "write"]
 GREEDY = SamplingRules()
 
 
-def load_ours(path: Path, threads: int, window: int, cpu_weights: CpuWeights | None) -> Ours:
-    """A subject over the checkpoint at `path`, loaded as `tandem serve` does."""
-    return Ours(load_engine(path, max_len=window, threads=threads, cpu_weights=cpu_weights))
+def load_ours(
+    path: Path, threads: int, window: int, cpu_weights: CpuWeights | None, drafter: DrafterAsked = "none"
+) -> Ours:
+    """A subject over the checkpoint at `path`, loaded as `tandem serve` does; with `auto` its drafter as well."""
+    return Ours(load_engine(path, max_len=window, threads=threads, cpu_weights=cpu_weights, drafter=drafter))
 
 
 def read(engine: Engine[SeqT, Any], ids: Sequence[int]) -> SeqT:
@@ -87,6 +90,9 @@ class Ours:
         end = time.perf_counter()
         self._engine.close(seq)
         return SecondTurn(first - start, (end - first) / count)
+
+    def rounds(self) -> int:
+        return self._engine.state()["rounds"]
 
     def close(self) -> None:
         """Nothing is held outside the engine."""

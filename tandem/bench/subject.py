@@ -42,6 +42,9 @@ class Subject(Protocol):
         None where the engine keeps nothing between two prompts.
         """
 
+    def rounds(self) -> int | None:
+        """Rounds of decoding since the load; None where a round is a token."""
+
     def close(self) -> None:
         """Free it; closing twice is harmless."""
 
@@ -82,6 +85,11 @@ class Remote:
     def second_turn(self, ids: Sequence[int], answer: int, more: Sequence[int], count: int) -> SecondTurn | None:
         result = self._call("second_turn", ids, answer, more, count)
         assert result is None or isinstance(result, SecondTurn)
+        return result
+
+    def rounds(self) -> int | None:
+        result = self._call("rounds")
+        assert result is None or isinstance(result, int)
         return result
 
     def close(self) -> None:

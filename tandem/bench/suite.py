@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from rich.console import Console
 
-from tandem.bench import profile, server, speed
+from tandem.bench import exact, profile, server, speculate, speed, verifies
 from tandem.bench.ours import Ours, load_ours
 from tandem.bench.prompts import Prompts
 from tandem.bench.report import RESULTS, Machine, Report, keep, render
@@ -63,15 +63,47 @@ class Suite:
                 report = _measured(name, subjects, prompts, plan.rounds, window)
                 self._finish(name, report, lines=[*about, *self._machine.lines(plan.threads)])
 
+    def speculate(self, plan: Plan) -> None:
+        """Texts of several kinds on ours as it serves, ours without a drafter, and the peers."""
+        checkpoint = open_checkpoint(plan.model)
+        window = min(speculate.WINDOW, checkpoint.config.max_position_embeddings)
+        [weights, *_] = plan.cpu_weights
+        ours = partial(load_ours, plan.model, plan.threads, window, weights)
+        builds = {"tandem": partial(ours, drafter="auto"), "without drafts": ours}
+        # transformers says nothing here: three times slower, it would take most of the time.
+        peers = {name: build for name, build in _peers(plan, window).items() if name.startswith("llama.cpp")}
+        with self._loaded(builds | peers, must=len(builds)) as subjects:
+            report = speculate.speculate(subjects, checkpoint.text.encode, rounds=plan.rounds or 3, window=window)
+            about = [f"{name}: {subject.about()}" for name, subject in subjects.items()]
+            self._finish("speculate", report, lines=[*about, *self._machine.lines(plan.threads)])
+
     def profile(self, plan: Plan) -> None:
-        """One token of ours, taken apart; for each of the weights that the plan names."""
+        """One token of ours, and rounds with drafts, taken apart; for each of the weights that the plan names."""
         prompts, window = _opened(plan.model)
         reports, lines = [], list[str]()
         for weights in plan.cpu_weights:
-            engine = load_engine(plan.model, max_len=window, threads=plan.threads, cpu_weights=weights)
+            engine = load_engine(plan.model, max_len=window, threads=plan.threads, cpu_weights=weights, drafter="auto")
             reports.append(profile.profile(engine, prompts))
+            reports.append(verifies.verifies(engine, prompts, context=min(512, window - speed.ROOM)))
             lines.append(Ours(engine).about())
         self._finish("profile", *reports, lines=[*lines, *self._machine.lines(plan.threads)])
+
+    def exact(self, plan: Plan, *, quick: bool, tie_nats: float | None) -> bool:
+        """Whether nothing but near ties parts any two texts; for each of the weights that the plan names."""
+        reports, held = [], True
+        for weights in plan.cpu_weights:
+            given = exact.open_check(
+                plan.model,
+                cpu_weights=weights,
+                threads=plan.threads,
+                quick=quick,
+                tie_nats=exact.TIE_NATS if tie_nats is None else tie_nats,
+            )
+            found = exact.check(given)
+            reports.append(exact.table(given, found))
+            held &= not any(each.defects for each in found)
+        self._finish("exact", *reports, lines=self._machine.lines(plan.threads))
+        return held
 
     def server(self) -> None:
         """The service on the fake engine."""
@@ -114,7 +146,11 @@ def _builds(plan: Plan, window: int) -> dict[str, Build]:
         f"tandem {weights or 'default'}": partial(load_ours, plan.model, plan.threads, window, weights)
         for weights in plan.cpu_weights
     }
-    return builds | {name: partial(peer, plan.model, plan.threads, window) for name, peer in plan.peers.items()}
+    return builds | _peers(plan, window)
+
+
+def _peers(plan: Plan, window: int) -> dict[str, Build]:
+    return {name: partial(peer, plan.model, plan.threads, window) for name, peer in plan.peers.items()}
 
 
 def _opened(path: Path) -> tuple[Prompts, int]:

@@ -68,6 +68,34 @@ def profile(write: bool, **options: Any) -> None:
         suite.profile(_plan(options))
 
 
+@command.command(short_help="What speculation gains, by the kind of text.")
+@_engine_options
+@_rounds
+@click.pass_obj
+def speculate(peers: Any, /, write: bool, **options: Any) -> None:
+    """Tokens a round and a second on fresh prose, an edited file, a quoted passage and a table that becomes JSON."""
+    with _suite(write) as suite:
+        suite.speculate(_plan(options, peers=peers or {}, rounds=options["rounds"]))
+
+
+@command.command(short_help="That no feature changes a text.")
+@_model
+@_threads
+@_weights
+@_write
+@click.option("--quick", is_flag=True, help="A few requests and features, in under a minute.")
+@click.option("--tie-nats", type=click.FloatRange(0), help="The widest gap of a near tie.  [default: 0.125]")
+@click.pass_context
+def exact(ctx: click.Context, /, write: bool, quick: bool, tie_nats: float | None, **options: Any) -> None:
+    """Whether drafters, caches, questions and loans leave texts as they are: 14 requests, greedy and seeded.
+
+    Every fork is listed. Ends with 1 where one of them is no near tie. docs/exactness.md says what is promised.
+    """
+    with _suite(write) as suite:
+        if not suite.exact(_plan(options), quick=quick, tie_nats=tie_nats):
+            ctx.exit(1)
+
+
 @command.command("all", short_help="All of these.")
 @_engine_options
 @_rounds

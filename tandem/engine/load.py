@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 
-from tandem.engine.caches.embeddings import IMAGE_BYTES
+from tandem.engine.caches.resident import ANCHOR_BYTES
+from tandem.engine.caches.settings import NO_CACHES, CacheSettings
 from tandem.engine.checkpoints.config import ModelConfig, SamplingCard
 from tandem.engine.checkpoints.load import open_checkpoint
 from tandem.engine.checkpoints.overlay import NONE, Overlays
@@ -16,22 +18,36 @@ from tandem.engine.checkpoints.page_cache import drop_pages
 from tandem.engine.checkpoints.weights import Asked, Stored
 from tandem.engine.decoding.sight import Eyes
 from tandem.engine.decoding.torch_engine import TorchEngine
+from tandem.engine.drafting.choice import (
+    DrafterAsked,
+    chosen,
+    looks_up,
+    make_drafter,
+    reads_layer,
+    require_offered,
+)
+from tandem.engine.drafting.drafter import Drafter
+from tandem.engine.drafting.hot import HOT
+from tandem.engine.drafting.lookups import NO_LOOKUPS, Lookups, open_lookups
 from tandem.engine.errors import CheckpointError
-from tandem.engine.memory import GIB, available, default_margin
-from tandem.engine.models.formats import KERNELS, CpuWeights, bytes_of, default_for
+from tandem.engine.memory import available, cuda_board
+from tandem.engine.models.formats import CpuWeights, default_for
 from tandem.engine.models.model import Model, Progress, SeeingModel
-from tandem.engine.models.registry import package_of
-from tandem.engine.models.state import State
+from tandem.engine.models.placement import CPU, Device, Placement, absence, placed
+from tandem.engine.models.registry import device_package_of, package_of
 from tandem.engine.models.vision import Tower, load_tower
-from tandem.engine.models.vision.load import TOWER, tower_bytes
+from tandem.engine.room import Budgets, Need, device_needs, needs, require_room
 from tandem.engine.text.images import Geometry
 from tandem.engine.text.model import TextModel
 from tandem.engine.verbs import ModelCard
+from tandem.engine.warm import COLD, Warm, kernels_of, warm_of
 
 __all__ = ["build_engine", "check_tower", "load_engine", "self_check"]
 
 _NAMED = 20
 """Tensors that nobody asked for, as the report names them."""
+_DEFAULT_BUDGETS = Budgets()
+_DEFAULT_LOOKUPS = Lookups()
 
 
 def load_engine(
@@ -42,37 +58,60 @@ def load_engine(
     name: str | None = None,
     threads: int | None = None,
     cpu_weights: CpuWeights | None = None,
-    margin: int | None = None,
+    budgets: Budgets = _DEFAULT_BUDGETS,
+    end_anchor: bool = True,
     overlays: Overlays = NONE,
     vision: bool = True,
-    image_cache: int = IMAGE_BYTES,
+    drafter: DrafterAsked = "none",
+    draft_hot: int = HOT,
+    lookups: Lookups = _DEFAULT_LOOKUPS,
+    device: Device = "cpu",
+    caches: CacheSettings = NO_CACHES,
     progress: Progress | None = None,
 ) -> TorchEngine:
-    """The engine of the checkpoint at `model_path` (a Hugging Face directory or a GGUF file), on the CPU.
+    """The engine of the checkpoint at `model_path` (a Hugging Face directory or a GGUF file).
 
     `max_len` is the window in tokens (default: the model's context), `grid` the multiples at which prefills are cut
     (default: the model package's), `name` what the checkpoint is called instead of its own name. `threads` sets
     torch's intra-op threads, which the whole process shares; None leaves them. `cpu_weights` is what the weights
-    become (default: `default_for` the file); `fp32` is the reference. `margin` is the memory in bytes that must stay
-    free beside weights and window (default: ENG-189's). `overlays` are quantised files that cover parts of the
-    checkpoint. `vision` loads its tower, where it has one, and `image_cache` is the memory in bytes for what that makes
-    of images. `CheckpointError` says in one line what cannot be served and why.
+    become (default: `default_for` the file); `fp32` is the reference. `budgets` are the memory that may be taken
+    later and that must stay free; `end_anchor` says whether a prompt may resume where an answer ended. `overlays` are
+    quantised files that cover parts of the checkpoint. `vision` loads its tower, where it has one. `drafter` says what
+    proposes drafts: a layer of the checkpoint among `draft_hot` ids (0: all), a lookup as `lookups` say, `auto` what is
+    best here. `device` says where the model runs; on CUDA its tower alone is of `cpu_weights`. `caches` keep what lost
+    its place in the buffer, also over a restart: what the last drain spilled is there when this returns (ENG-121).
+    `CheckpointError` says in one line what cannot be served and why.
     """
     started = time.perf_counter()
     if threads is not None:
         torch.set_num_threads(threads)
-    checkpoint = open_checkpoint(model_path, overlays, vision=vision)
+    checkpoint = open_checkpoint(model_path, overlays, vision=vision, mtp=reads_layer(drafter))
+    drafter, why = chosen(drafter, checkpoint.report.get("skipped"))
+    require_offered(drafter, checkpoint.config, checkpoint.weights.names())
+    looked = open_lookups(lookups, checkpoint.text.sha256) if looks_up(drafter) else NO_LOOKUPS
     window = _window(checkpoint.config, max_len)
-    load, stored = package_of(checkpoint.config.architecture), checkpoint.weights.stored()
+    package_of(checkpoint.config.architecture)  # one that nobody serves is refused before anything is weighed
+    placement, stored = _placement(device, checkpoint.config.architecture), checkpoint.weights.stored()
     cpu_weights = cpu_weights or default_for(
         each.format for name, each in stored.items() if _in_layer(name) and len(each.shape) == 2
     )
-    _require_room(stored, checkpoint.config, cpu_weights, window, margin)
+    _weigh(checkpoint.config, stored, placement, cpu_weights, window, budgets, draft_hot)
     opened, weights = time.perf_counter(), Asked(checkpoint.weights)
-    model = load(checkpoint.config, weights, progress or _silent, cpu_weights)
+    model = _load(checkpoint.config, weights, progress or _silent, placement, cpu_weights)
     tower = None
     if checkpoint.config.vision is not None and isinstance(model, SeeingModel):
         tower = load_tower(checkpoint.config.vision, weights, progress or _silent, cpu_weights)
+    drafting = make_drafter(
+        drafter,
+        model,
+        checkpoint.text,
+        weights,
+        progress or _silent,
+        cpu_weights,
+        window=window,
+        hot=draft_hot,
+        lookups=looked,
+    )
     # Nothing of the model lies in the files: what was read has become something else, or was copied.
     checkpoint.weights.close()
     dropped = drop_pages(checkpoint.files)
@@ -86,22 +125,24 @@ def load_engine(
         check_tower(tower)
         cutter = Cutter(tower.config, tower.dtype)
         text, geometry = text.seeing(cutter, tower.config.image_token_id), cutter.geometry
-        eyes = Eyes(model, tower, image_cache)
+        eyes = Eyes(model, tower, budgets.images)
     report = {
         **checkpoint.report,
         "unused": _some(weights.left()),
-        "loaded_bytes": dict(model.nbytes) | ({} if tower is None else {"tower": tower.nbytes}),
-        "loaded_formats": dict(model.formats),
-        "dtype": cpu_weights,
-        "kernels": {kind: KERNELS.get(kind, kind) for kind in model.formats},
-        "drafter": "none",
+        "loaded_bytes": dict(model.nbytes) | ({} if tower is None else {"tower": tower.nbytes}) | dict(drafting.nbytes),
+        "loaded_formats": dict(Counter(model.formats) + Counter(drafting.formats)),
+        "dtype": cpu_weights if placement == CPU else str(placement.dtype).removeprefix("torch."),
+        "kernels": kernels_of(model),
+        "drafter": drafting.name,
+        **({"drafter_why": why} if why else {}),
+        **({"drafter_off": drafting.off} if drafting.off else {}),
         "template_lacks": list(checkpoint.text.support.missing),
         "self_check": "ok",
         "pages_dropped": dropped,
         "read_seconds": round(read - opened, 3),
         "seconds": round(time.perf_counter() - started, 3),
     }
-    return build_engine(
+    engine = build_engine(
         model,
         text,
         max_len=window,
@@ -111,7 +152,23 @@ def load_engine(
         sampling=checkpoint.sampling,
         eyes=eyes,
         geometry=geometry,
+        anchor_bytes=budgets.anchors_on(placement),
+        end_anchor=end_anchor,
+        drafter=drafting.drafter,
+        warm=warm_of(
+            checkpoint,
+            placement,
+            caches,
+            window=window,
+            grid=grid or model.anchor_grid,
+            cpu_weights=cpu_weights,
+            kernels=kernels_of(model),
+            others=budgets.anchors_on(placement) + (0 if eyes is None else budgets.images),
+            suffix=looked.store,
+        ),
     )
+    engine.read_spill()
+    return engine
 
 
 def build_engine(
@@ -125,10 +182,14 @@ def build_engine(
     sampling: SamplingCard | None = None,
     eyes: Eyes | None = None,
     geometry: Geometry | None = None,
+    anchor_bytes: int = ANCHOR_BYTES,
+    end_anchor: bool = True,
+    drafter: Drafter | None = None,
+    warm: Warm = COLD,
 ) -> TorchEngine:
     """The engine over a model that is loaded already; arguments as for `load_engine`.
 
-    `eyes` read images, which `text` cuts by `geometry`.
+    `eyes` read images, which `text` cuts by `geometry`. At most `anchor_bytes` of recurrent states are kept.
     """
     config = model.config
     card = ModelCard(
@@ -143,7 +204,19 @@ def build_engine(
         weights=report or {},
     )
     try:
-        return TorchEngine(model, text, card, eyes=eyes)
+        return TorchEngine(
+            model,
+            text,
+            card,
+            eyes=eyes,
+            anchor_bytes=anchor_bytes,
+            end_anchor=end_anchor,
+            drafter=drafter,
+            caches=warm.caches,
+            fingerprint=warm.fingerprint,
+            policy=warm.policy,
+            suffix=warm.suffix,
+        )
     except (RuntimeError, MemoryError) as error:
         raise CheckpointError(f"no memory for a window of {card.max_len} tokens; lower --max-len") from error
 
@@ -166,36 +239,44 @@ def check_tower(tower: Tower) -> None:
             raise CheckpointError("the self-check of the vision tower gave numbers that are not finite")
 
 
-def _require_room(
-    stored: Mapping[str, Stored], config: ModelConfig, cpu_weights: CpuWeights, window: int, margin: int | None
+def _placement(device: Device, architecture: str) -> Placement:
+    """Nothing is asked of CUDA where the CPU is wanted or has to do."""
+    served = device_package_of(architecture) is not None
+    return placed(device, architecture, served=served, lacking=absence() if served and device != "cpu" else "")
+
+
+def _weigh(
+    config: ModelConfig,
+    stored: Mapping[str, Stored],
+    placement: Placement,
+    cpu_weights: CpuWeights,
+    window: int,
+    budgets: Budgets,
+    draft_hot: int,
 ) -> None:
-    """`CheckpointError` where weights, window and margin do not fit what memory is available (ENG-031)."""
-    room = available()
-    if room is None:
+    """`CheckpointError` where what is loaded, or may be taken later, does not fit (ENG-031)."""
+    if placement.device.type == "cpu":
+        require_room(config.name, needs(stored, config, cpu_weights, window, budgets, draft_hot), available())
         return
-    tied = config.tie_word_embeddings
-    weights = sum(
-        bytes_of(each.shape, cpu_weights, layer=_in_layer(name))
-        for name, each in stored.items()
-        if not (tied and name == "lm_head.weight") and not name.startswith(TOWER)
-    )
-    weights += tower_bytes((each.shape for name, each in stored.items() if name.startswith(TOWER)), cpu_weights)
-    cache = State.bytes_for(config, window)
-    margin = default_margin() if margin is None else margin
-    if weights + cache + margin > room:
-        raise CheckpointError(
-            f"{config.name} does not fit: weights in {cpu_weights} {_gib(weights)}, a window of {window} tokens "
-            f"{_gib(cache)} and a margin of {_gib(margin)} are more than the {_gib(room)} available; "
-            "lower --max-len or choose smaller --cpu-weights"
-        )
+    board = cuda_board()
+    asked: list[Need] = device_needs(stored, config, placement, window, budgets, board)
+    require_room(config.name, asked, available(board=board))
+
+
+def _load(
+    config: ModelConfig, weights: Asked, progress: Progress, placement: Placement, cpu_weights: CpuWeights
+) -> Model:
+    load_on_device = device_package_of(config.architecture)
+    if placement == CPU or load_on_device is None:
+        return package_of(config.architecture)(config, weights, progress, cpu_weights)
+    try:
+        return load_on_device(config, weights, progress, placement)
+    except torch.OutOfMemoryError as error:
+        raise CheckpointError(f"{config.name}: the device has no memory left for its weights") from error
 
 
 def _in_layer(name: str) -> bool:
     return name.startswith("layers.")
-
-
-def _gib(count: int) -> str:
-    return f"{count / GIB:.2f} GiB"
 
 
 def _window(config: ModelConfig, max_len: int | None) -> int:

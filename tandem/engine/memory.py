@@ -4,27 +4,56 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["GIB", "available", "default_margin", "default_threads", "total"]
+__all__ = ["GIB", "Board", "available", "cuda_board", "default_floor", "default_margin", "default_threads", "total"]
 
 GIB = 1 << 30
 _PROC, _SYS = Path("/proc"), Path("/sys")
 
 
-def available(proc: Path = _PROC) -> int | None:
-    """Bytes that a start can take without swapping: MemAvailable. None where the system does not say."""
-    return _meminfo(proc, "MemAvailable")
+@dataclass(frozen=True, slots=True)
+class Board:
+    """The memory of a CUDA device: its own, or, if `shared`, the processor's, of which the kernel knows more."""
+
+    shared: bool
+    free: int
+    total: int
 
 
-def total(proc: Path = _PROC) -> int | None:
+def cuda_board() -> Board:
+    """The current CUDA device; there must be one."""
+    import torch
+
+    free, total = torch.cuda.mem_get_info()
+    return Board(bool(torch.cuda.get_device_properties(torch.cuda.current_device()).is_integrated), free, total)
+
+
+def available(proc: Path = _PROC, board: Board | None = None) -> int | None:
+    """Bytes that a start can take: MemAvailable, which is what there is without swapping, on the CPU and on boards that
+    share its memory; what is free of the device's own on others. None where the system does not say.
+    """
+    return _meminfo(proc, "MemAvailable") if board is None or board.shared else board.free
+
+
+def total(proc: Path = _PROC, board: Board | None = None) -> int | None:
     """Bytes of memory there are; None where the system does not say."""
-    return _meminfo(proc, "MemTotal")
+    return _meminfo(proc, "MemTotal") if board is None or board.shared else board.total
 
 
-def default_margin(proc: Path = _PROC) -> int:
-    """Bytes to leave free: 5 % of the memory, at least 1 GiB (ENG-189; the CPU's)."""
-    return max(GIB, (total(proc) or 0) // 20)
+def default_margin(proc: Path = _PROC, board: Board | None = None) -> int:
+    """Bytes that a load leaves free (ENG-189): 6 GiB of shared memory, else 5 % of all there is, at least 1 GiB."""
+    return 6 * GIB if board is not None and board.shared else _twentieth(proc, board)
+
+
+def default_floor(proc: Path = _PROC, board: Board | None = None) -> int:
+    """Bytes below which nothing may ever push the machine: 15 GiB of shared memory, else as the margin."""
+    return 15 * GIB if board is not None and board.shared else _twentieth(proc, board)
+
+
+def _twentieth(proc: Path, board: Board | None) -> int:
+    return max(GIB, (total(proc, board) or 0) // 20)
 
 
 def default_threads(sys: Path = _SYS) -> int:

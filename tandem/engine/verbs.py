@@ -7,6 +7,10 @@ its recurrent state and is opaque to everybody but its engine.
 Life of a sequence: `open` it with a prompt, `prefill` it to the prompt's end, then rounds of `draft`, `verify`,
 `accept`, with `force` and `ask` between them where wanted, then `close`. After the last `prefill` and after a `force`
 the row of the newest token is kept, so the next round needs no forward of its own: the prefill gives the first token.
+
+What an `accept` took may stay *pending*: `trim` and `discard` take it back, `settle` and every verb that reads the
+sequence make it part of it. An engine can be lent: between `borrow` and `give_back` a guest is opened, run and closed
+by the same verbs, and what the holder had is there again afterwards, bit for bit.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ __all__ = [
     "NOTHING_SPENT",
     "Accepted",
     "Engine",
+    "Loan",
     "Mask",
     "ModelCard",
     "Prefilled",
@@ -72,6 +77,8 @@ class SamplingRules:
     no_repeat_ngram: int = 0
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     mask: Mask | None = None
+    end_ids: frozenset[int] = frozenset()
+    """A round goes no further than the first of these (ENG-059)."""
     seed: int | None = None
     choice: int = 0
     """Index of the choice: mixed into the seed (ENG-083); choice 0 draws as a single answer would."""
@@ -94,6 +101,10 @@ class Tree:
 
     tokens: tuple[int, ...] = ()
     parents: tuple[int, ...] = ()
+    scores: tuple[float, ...] = ()
+    """Of each node, the estimated probability that the walk reaches it; empty where nobody estimated."""
+    sources: tuple[str, ...] = ()
+    """Which drafter proposed each node; empty where it does not matter."""
 
 
 EMPTY_TREE = Tree()
@@ -101,11 +112,16 @@ EMPTY_TREE = Tree()
 
 @dataclass(frozen=True, slots=True)
 class Prefilled:
-    """How far a prefill has read: `done` of `total` prompt rows, `resumed` of them found in a cache."""
+    """How far a prefill has read: `done` of `total` prompt rows, `resumed` of them found in a cache.
+
+    `source` is that cache: resident (a grid line of the conversation in the buffer), end (where its answer ended),
+    parked, store, disk.
+    """
 
     done: int
     total: int
     resumed: int = 0
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +141,13 @@ NOTHING_SPENT = Spent()
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The tokens one round committed (at least one), in order, and how many drafted ones were among the proposals."""
+    """The tokens that one round committed, at least one, in order."""
 
     ids: tuple[int, ...]
     logprobs: tuple[TokenLogprob, ...] = ()
+    """One a token where the rules ask for them."""
     drafted: int = 0
+    """Drafted tokens that were verified, `draft_accepted` of them committed."""
     draft_accepted: int = 0
     spent: Spent = NOTHING_SPENT
 
@@ -154,6 +172,14 @@ class ModelCard:
     """What the checkpoint's card recommends: temperature, top_p, top_k (ENG-014); empty where it says nothing."""
     weights: Mapping[str, object] = field(default_factory=dict)
     """The load report that /health serves as `weights` (ENG-031)."""
+
+
+class Loan(Protocol):
+    """An engine that is lent, and what it takes to give it back; opaque to everybody but the engine."""
+
+    @property
+    def nbytes(self) -> int:
+        """What the copy takes: `cost()["bytes_per_token"]` for each row that was lent (ENG-137)."""
 
 
 class Engine(Protocol[SeqT, RowsT]):
@@ -182,7 +208,16 @@ class Engine(Protocol[SeqT, RowsT]):
         """One pass over each sequence's newest token and its tree; rows of logits, one entry a pair."""
 
     def accept(self, seq: SeqT, rows: RowsT, rules: SamplingRules) -> Accepted:
-        """Walk the rows by `rules`, commit the path; at least one token (ENG-059)."""
+        """Walk the rows by `rules`, commit the path; at least one token (ENG-059). It may stay pending."""
+
+    def settle(self, seq: SeqT) -> None:
+        """Make a pending commit part of the sequence now (ENG-039)."""
+
+    def discard(self, seq: SeqT) -> None:
+        """Take back the last accept, where it is pending still: the sequence is as before that round."""
+
+    def trim(self, seq: SeqT, count: int) -> None:
+        """Keep the first `count` tokens of the last accept, where it is pending still; 0 is `discard`."""
 
     def force(self, seq: SeqT, ids: Sequence[int]) -> None:
         """Forward `ids` after the current end, unsampled (ENG-040)."""
@@ -195,6 +230,17 @@ class Engine(Protocol[SeqT, RowsT]):
 
     def restore(self, seq: SeqT, snapshot: object) -> None:
         """Put the sequence back to `snapshot`, which stays usable."""
+
+    def borrow(self, holder: SeqT | None, rows: int) -> Loan:
+        """Lend the engine to a guest that writes at most `rows` rows, while `holder` stands still (ENG-134).
+
+        The holder is the sequence that is open, None where none is: then what the caches hold is lent (ENG-138). The
+        guest is opened, run and closed with these verbs. It finds nothing in a cache, leaves nothing there and is
+        decoded plainly (ENG-136); of the holder no verb is allowed meanwhile.
+        """
+
+    def give_back(self, loan: Loan) -> None:
+        """End the loan, also after a fault: a guest that is open is closed, all else is as `borrow` found it."""
 
     def cost(self) -> Mapping[str, int]:
         """Bytes per token and per snapshot (ENG-133)."""

@@ -8,15 +8,16 @@ from typing import Protocol, assert_never
 
 import trio
 
+from tandem.engine.decoding.tally import Progress
 from tandem.engine.text.reading.deltas import CallArguments, CallEnd, CallStart, Delta, Finish
-from tandem.http.exchange import End, Event, Exchange, Output, Prefilling, Silence, Waiting
+from tandem.http.exchange import End, Event, Output, Prefilling, Silence, Waiting
 from tandem.http.openai import comments, errors
 from tandem.http.openai.answers import Answer
 from tandem.http.openai.chunks import Stream
 from tandem.http.openai.errors import ApiError
 from tandem.http.record import RequestRecord
 
-__all__ = ["Answering", "Encoders"]
+__all__ = ["Answering", "Encoders", "Source"]
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +32,30 @@ class Encoders(Protocol):
         """The JSON answer of these choices. Raises `ApiError` 500 when one of them has failed."""
 
 
+class Source(Protocol):
+    """Where an answer comes from: the exchange with a slot, or memory."""
+
+    @property
+    def is_over(self) -> bool: ...
+
+    @property
+    def slot(self) -> int | None: ...
+
+    @property
+    def choice(self) -> int: ...
+
+    @property
+    def progress(self) -> Progress: ...
+
+    async def next(self) -> Event: ...
+
+    async def aclose(self) -> tuple[Finish, ...]: ...
+
+
 class Answering:
     """Turns the exchange's events into bytes, and leaves the exchange however the request ends."""
 
-    def __init__(self, encoders: Encoders, exchange: Exchange, record: RequestRecord, choices: int) -> None:
+    def __init__(self, encoders: Encoders, exchange: Source, record: RequestRecord, choices: int) -> None:
         self._encoders = encoders
         self._exchange = exchange
         self._record = record
@@ -91,8 +112,8 @@ class Answering:
         match event:
             case Waiting(position, waited_s):
                 return comments.waiting(position, waited_s)
-            case Prefilling(done, total):
-                return comments.prefill(done, total)
+            case Prefilling(done, total, image):
+                return comments.prefill(done, total, image)
             case Silence():
                 return comments.PING
             case Output():

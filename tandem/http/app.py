@@ -16,6 +16,7 @@ from tandem.http.openai import errors
 from tandem.http.openai.errors import ApiError
 from tandem.http.responses import refusal
 from tandem.http.routes import (
+    cache,
     chat,
     completions,
     conductor,
@@ -41,6 +42,7 @@ ROOMS = (
     models,
     health,
     metrics,
+    cache,
     docs,
     dashboard,
     session,

@@ -21,6 +21,7 @@ from tandem.engine.decoding.seams import Reader
 from tandem.engine.errors import BadInput
 from tandem.engine.grammar.masks import BranchMask
 from tandem.engine.text.images import NO_IMAGES, LoadedImages
+from tandem.engine.text.model import Conversation
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.verbs import Mask
 from tandem.http.answering import Answering, Encoders
@@ -28,6 +29,7 @@ from tandem.http.body import read_body
 from tandem.http.context import Context, context, new_id
 from tandem.http.edge import at_exit
 from tandem.http.exchange import Exchange, Limits
+from tandem.http.misses import tell_miss
 from tandem.http.openai import errors
 from tandem.http.openai.decode import decode_body
 from tandem.http.openai.errors import ApiError
@@ -37,6 +39,7 @@ from tandem.http.openai.images import ImageRef
 from tandem.http.openai.logprobs import TokenNames
 from tandem.http.openai.requests import Request, resolve_limit
 from tandem.http.record import RequestRecord
+from tandem.http.replays import with_memory
 from tandem.http.responses import json_response, refusal, stream_response
 
 __all__ = ["Asked", "Endpoint", "Head", "answer"]
@@ -91,6 +94,9 @@ class Endpoint(Protocol[RequestT]):
     def prompt(self, request: RequestT, context: Context, first_date: datetime.date, images: LoadedImages) -> Prompt:
         """Raises `BadInput` naming the field at fault. `first_date` is that of the session's first request."""
 
+    def conversation(self, request: RequestT, first_date: datetime.date) -> Conversation | None:
+        """What the prompt is rendered of, apart from the images; None for text completions."""
+
     def session_ids(self, request: RequestT) -> tuple[str | None, ...]:
         """The session ids in the body, best first."""
 
@@ -116,14 +122,16 @@ class Endpoint(Protocol[RequestT]):
 async def answer(endpoint: Endpoint[RequestT]) -> Response:
     """Answer the present request; whatever becomes of it, its row is written and its id is in the headers."""
     headers = {name.lower(): value for name, value in request.headers.items()}
-    record = RequestRecord(context(), new_id(endpoint.id_prefix), endpoint.name, headers)
+    here = context()
+    record = RequestRecord(here, new_id(endpoint.id_prefix), endpoint.name, headers)
 
     async def close() -> None:
         record.close()
+        await tell_miss(here, record)
 
     at_exit(close)
     try:
-        return await _Handling(context(), endpoint, record).answer()
+        return await _Handling(here, endpoint, record).answer()
     except ApiError as refused:
         error = refused
     except Exception:
@@ -153,7 +161,7 @@ class _Handling(Generic[RequestT]):
         check_headers(self._record.headers)
         asked = await self._prepare()
         masks = await self._masks(asked)
-        exchange = self._exchange(asked, masks)
+        exchange = await with_memory(self._context, self._exchange(asked, masks), asked, self._record)
         self._record.exchange = exchange
         encoders = self._endpoint.encoders(asked, self._context)
         answering = Answering(encoders, exchange, self._record, asked.request.n)
@@ -217,6 +225,8 @@ class _Handling(Generic[RequestT]):
         context, endpoint = self._context, self._endpoint
         key = await self._session_key(request, size)
         session = context.sessions.open(key, context.wall.now().date())
+        self._record.session = key
+        self._record.conversation = endpoint.conversation(request, session.first_date)
         try:
             is_long = size > LONG_PROMPT_BYTES or bool(images.pictures)
             given = request, context, session.first_date, images

@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING
 import trio
 from quart import current_app
 
+from tandem.actors.keeper import KeeperMessage
 from tandem.actors.kit import Blocking, Ref, WallClock
 from tandem.actors.live import LiveMessage
+from tandem.actors.outbox import Deltas
 from tandem.actors.queue import QueueMessage
 from tandem.actors.store import StoreMessage
 from tandem.actors.watchdog import WatchdogMessage
+from tandem.conductor.misses import Misses
 from tandem.conductor.sessions import Sessions
 from tandem.config import Settings
+from tandem.engine.caches.caching import CacheStats, MemoryView
+from tandem.engine.caches.response import ResponseCache
 from tandem.engine.grammar.grammars import Grammars
 from tandem.engine.text.model import TextModel
 from tandem.engine.verbs import ModelCard
@@ -118,6 +123,7 @@ class Context:
     store: Ref[StoreMessage]
     watchdog: Ref[WatchdogMessage]
     live: Ref[LiveMessage]
+    keeper: Ref[KeeperMessage]
     blocking: Blocking
     wall: WallClock
     started_at: float
@@ -130,6 +136,8 @@ class Context:
     """Optional actors that have failed too often and stay off."""
     leaving: trio.Event = field(default_factory=trio.Event)
     """Set once a drain has let the last request end: whoever only watches is sent away."""
+    hurry: trio.Event = field(default_factory=trio.Event)
+    """Set by a second signal: what runs is ended, and no conversation is kept for the next start (SCH-096)."""
     identity: Identity = field(default_factory=Identity)
     logs: LogBook = field(default_factory=LogBook)
     metrics: Metrics = field(default_factory=Metrics)
@@ -139,7 +147,15 @@ class Context:
     """The engine's counters; like `engine_cost` it may be called while a verb runs (ENG-174)."""
     engine_cost: Callable[[], Mapping[str, int]] = dict
     """Bytes a token and a snapshot take (ENG-133)."""
+    engine_caches: Callable[[], Mapping[str, CacheStats]] = dict
+    """The engine's caches that are on."""
+    engine_memory: Callable[[], MemoryView] = MemoryView
+    """What its memory gate sees."""
+    responses: ResponseCache[tuple[Deltas, ...]] | None = None
+    """The response cache, where it is on."""
     sessions: Sessions = field(default_factory=Sessions)
+    misses: Misses = field(default_factory=Misses)
+    """The last prompt of each of the newest conversations."""
     bodies: BodyBudget = field(default_factory=BodyBudget)
     traffic: Traffic = field(default_factory=Traffic)
     readers: Readers = field(default_factory=Readers)

@@ -15,7 +15,7 @@ import trio
 
 from tandem.actors.kit import ActorGone, Ref, Reply
 from tandem.actors.line import Rank
-from tandem.actors.outbox import Deltas, Outbox, PrefillProgress
+from tandem.actors.outbox import Deltas, Item, NoMemory, Outbox, PrefillProgress
 from tandem.actors.queue import Enter, Granted, Leave, QueueMessage, Refused, SlotFree, Where
 from tandem.actors.slots import Cancel, Run, SlotMessage
 from tandem.engine.decoding.tally import Progress
@@ -50,10 +50,11 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Prefilling:
-    """Prompt rows read so far, and all."""
+    """Prompt rows read so far, and all; the image that is read next, and of how many."""
 
     done: int
     total: int
+    image: tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +202,7 @@ class Exchange:
 
     async def _run(self) -> Event:
         while self._state is _State.RUNNING:
-            item: Deltas | PrefillProgress | None = None
+            item: Item | None = None
             with trio.move_on_at(self._told_at + COMMENT_S) as silence:
                 item = await self._outbox.take()
             match item:
@@ -209,9 +210,12 @@ class Exchange:
                     output = Output(self._all_there_are(item))
                     self._count_ends(output)
                     return output
-                case PrefillProgress(done, total):
+                case PrefillProgress(done, total, image):
                     if self._is_heartbeat_due():
-                        return Prefilling(done, total)
+                        return Prefilling(done, total, image)
+                case NoMemory(retry_after):
+                    self._state = _State.ENDED
+                    raise errors.memory(retry_after)
                 case None if silence.cancelled_caught:
                     return Silence()
                 case None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import trio
@@ -17,14 +18,18 @@ from tandem.actors.kit import ActorGone
 from tandem.actors.store import Facts, LedgerFacts
 from tandem.actors.watchdog import Look, Sight
 from tandem.engine import memory
+from tandem.engine.caches.caching import CacheStats, MemoryView
 from tandem.http.context import Context
 from tandem.http.openai.thinking import OFF
 from tandem.process import memory_of
 
 __all__ = [
+    "RESPONSE",
     "SIGHT_S",
     "attempt",
     "cache_block",
+    "cache_list",
+    "cache_stats",
     "counts_block",
     "identity_block",
     "ledger_block",
@@ -47,6 +52,10 @@ SIGHT_S = 1.0
 stood still for a moment, that moment must not make the server look failed."""
 LEDGER_S = 0.05
 """The same for the store. Of a busy one the block is left out."""
+GATE_EVENTS = 20
+"""The newest events of the memory gate that are shown."""
+RESPONSE = "response"
+"""The response cache's name: the one cache that is not the engine's."""
 
 
 async def look(here: Context, timeout_s: float = SIGHT_S) -> Sight | None:
@@ -115,32 +124,56 @@ def readers_block(here: Context) -> dict[str, int]:
 
 
 def cache_block(here: Context) -> dict[str, Any] | None:
-    state, cost = attempt(here.engine_state), attempt(here.engine_cost)
-    if state is None or cost is None:
+    caches, cost = attempt(lambda: cache_list(here)), attempt(here.engine_cost)
+    if caches is None or cost is None:
         return None
-    return {"base_model": here.card.name, "caches": _caches(state), "snapshot_cost": dict(cost)}
+    notes = list(attempt(lambda: here.engine_memory().notes) or ())
+    block = {"base_model": here.card.name, "caches": caches, "snapshot_cost": dict(cost)}
+    return block | ({"notes": notes} if notes else {})
 
 
-def _caches(state: Mapping[str, int]) -> list[dict[str, Any]]:
-    """The caches that are there; of today's the resident prefix alone."""
-    if "resident_rows" not in state:
-        return []
-    rows = state["resident_rows"]
-    return [
-        {
-            "name": "resident",
-            "entries": int(rows > 0),
-            "bytes": state["resident_bytes"],
-            "budget_bytes": state["kv_bytes"],
-            "hits": state["resident_hits"],
-            "misses": state["resident_misses"],
-            "rows": rows,
-            "anchors": state["resident_anchors"],
-        }
-    ]
+def cache_list(here: Context) -> list[dict[str, Any]]:
+    """The caches that are on. The resident prefix has rows and anchors, and the window for its budget."""
+    state = here.engine_state()
+    found = [_cache(name, stats) for name, stats in cache_stats(here).items()]
+    for cache in found:
+        if cache["name"] == "resident":
+            rows = state["resident_rows"]
+            cache |= {"entries": int(rows > 0), "rows": rows, "anchors": state["resident_anchors"]}
+            cache["budget_bytes"] = cache["budget_bytes"] or state["kv_bytes"]
+    return found
 
 
-def memory_block(here: Context) -> dict[str, int]:
+def cache_stats(here: Context) -> dict[str, CacheStats]:
+    """The engine's caches that are on, by name, and the service's own."""
+    if here.responses is None:
+        return dict(here.engine_caches())
+    state = {name.removeprefix("response_cache_"): count for name, count in here.responses.state().items()}
+    stats = CacheStats(
+        hits=state["hits"],
+        misses=state["misses"],
+        evictions=state["evictions"],
+        saved_tokens=state["saved_tokens"],
+        entries=state["entries"],
+        bytes=state["bytes"],
+        budget=here.settings.response_cache_mb << 20,
+    )
+    return {**here.engine_caches(), RESPONSE: stats}
+
+
+def _cache(name: str, stats: CacheStats) -> dict[str, Any]:
+    return {
+        "name": name,
+        "entries": stats.entries,
+        "bytes": stats.bytes,
+        "budget_bytes": stats.budget,
+        "hits": stats.hits,
+        "misses": stats.misses,
+        "evictions": stats.evictions,
+    }
+
+
+def memory_block(here: Context) -> dict[str, Any]:
     """Bytes: what the engine has allocated, the process in RAM, and the machine; as far as each can be told."""
     process = attempt(memory_of) or {}
     named = {
@@ -149,6 +182,7 @@ def memory_block(here: Context) -> dict[str, int]:
         "peak_bytes": process.get("peak"),
         "available_bytes": attempt(memory.available),
         "total_bytes": attempt(memory.total),
+        "gate": attempt(lambda: _gate(here.engine_memory())),
     }
     return {name: value for name, value in named.items() if value is not None}
 
@@ -159,6 +193,18 @@ def _allocated(here: Context) -> int | None:
     if not isinstance(weights, Mapping) or window is None:
         return None
     return sum(weights.values()) + window
+
+
+def _gate(view: MemoryView) -> dict[str, Any] | None:
+    """What is looked at before a prompt is read (ENG-125); None where nothing is."""
+    if view.ceiling is None:
+        return None
+    return {
+        "reserved_bytes": view.reserved,
+        "ceiling_bytes": view.ceiling,
+        "peak_bytes": view.peak,
+        "events": [asdict(event) for event in view.events[-GATE_EVENTS:]],
+    }
 
 
 def ledger_block(facts: Facts) -> dict[str, Any]:

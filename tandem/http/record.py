@@ -12,6 +12,7 @@ import trio
 from tandem.actors.live import Began, Ended
 from tandem.actors.store import Record
 from tandem.actors.watchdog import Counted
+from tandem.conductor.misses import Turn
 from tandem.conductor.router.client_kind import client_kind
 from tandem.engine.text.reading.deltas import Finish
 from tandem.http.context import Context
@@ -23,9 +24,10 @@ from tandem.store.outcome import Outcome
 
 if TYPE_CHECKING:
     from tandem.engine.decoding.tally import Progress
+    from tandem.engine.text.model import Conversation
     from tandem.engine.text.prompt import Prompt
     from tandem.engine.verbs import SamplingRules
-    from tandem.http.exchange import Exchange
+    from tandem.http.answering import Source
 
 __all__ = ["RequestRecord"]
 
@@ -41,7 +43,7 @@ class RequestRecord:
 
     def __init__(self, context: Context, request_id: str, endpoint: str, headers: Mapping[str, str]) -> None:
         self._context = context
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self.headers = headers
         self._ts_ms = int(context.wall.now().timestamp() * 1e3)
         self._error: ApiError | None = None
@@ -65,9 +67,11 @@ class RequestRecord:
         self.slot: int | None = None
         self.choices = 1
         self.images_left_out = 0
+        self.session: str | None = None
+        self.conversation: Conversation | None = None
         self.prompt: Prompt | None = None
         self.rules: SamplingRules | None = None
-        self.exchange: Exchange | None = None
+        self.exchange: Source | None = None
         self.client_gone_at: float | None = None
         context.live.offer(Began(request_id, self.look))
 
@@ -99,13 +103,30 @@ class RequestRecord:
         self._context.watchdog.offer(Counted(outcome.status, outcome.finish_reason, outcome.error_type))
         log.info(request_line(outcome))
 
+    def turn(self) -> Turn | None:
+        """The request as its conversation's next turn, once it has ended; None where its prompt was not read."""
+        if not self._finishes or self.prompt is None or self.conversation is None or self.session is None:
+            return None
+        usage, timings = self._finishes[0].usage, self._finishes[0].timings
+        if usage.engine_cached + usage.engine_prompt < len(self.prompt.ids) or timings.cache_source == "response":
+            return None
+        return Turn(
+            client=self._client_id,
+            session=self.session,
+            conversation=self.conversation,
+            prompt=self.prompt,
+            resumed=usage.engine_cached,
+            prefill_s=timings.prompt_ms / 1e3,
+            reasoned=usage.reasoning > 0,
+        )
+
     def look(self) -> RequestSeen:
         """What the live view shows of it now."""
         exchange = self.exchange
         progress = exchange.progress if exchange else None
         return RequestSeen(
             request_id=self.request_id,
-            endpoint=self._endpoint,
+            endpoint=self.endpoint,
             stream=self.stream,
             model=self.model,
             client_kind=self.kind,
@@ -129,6 +150,8 @@ class RequestRecord:
             rows=progress.rows if progress else None,
             read=progress.read if progress else 0,
             resumed=progress.resumed if progress else 0,
+            cache_source=progress.cache_source if progress else "none",
+            image=progress.image if progress else None,
             completion=progress.completion if progress else 0,
             reasoning=progress.reasoning if progress else 0,
             in_reasoning=progress.in_reasoning if progress else False,
@@ -154,7 +177,7 @@ class RequestRecord:
 
     @property
     def _thinking(self) -> str | None:
-        if self.prompt is None or self._endpoint != "chat":
+        if self.prompt is None or self.endpoint != "chat":
             return None
         return "off" if self.prompt.thinking == "off" else "on"
 
@@ -170,7 +193,7 @@ class RequestRecord:
         return Outcome(
             request_id=self.request_id,
             ts_ms=self._ts_ms,
-            endpoint=self._endpoint,
+            endpoint=self.endpoint,
             stream=self.stream,
             status=status,
             finish_reason=reason,

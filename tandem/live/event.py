@@ -21,6 +21,7 @@ __all__ = [
     "EngineNow",
     "Event",
     "Holder",
+    "ImageNow",
     "Kv",
     "Memory",
     "Now",
@@ -114,6 +115,13 @@ class QueueNow(msgspec.Struct, frozen=True, kw_only=True):
     holder: Holder | None
 
 
+class ImageNow(msgspec.Struct, frozen=True, kw_only=True):
+    """The image whose rows come next, 1 is the prompt's first."""
+
+    number: int
+    of: int
+
+
 class PrefillNow(msgspec.Struct, frozen=True, kw_only=True):
     """Prompt rows; `eta_s` is what is left at the rate so far."""
 
@@ -123,6 +131,7 @@ class PrefillNow(msgspec.Struct, frozen=True, kw_only=True):
     percent: float
     rate: float | None
     eta_s: float | None
+    image: ImageNow | None
 
 
 class DecodeNow(msgspec.Struct, frozen=True, kw_only=True):

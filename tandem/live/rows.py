@@ -71,7 +71,7 @@ def running_row(watched: Watched, line: Line, now: float, arrived_at: str, *, sh
         tokens_per_block=ratio(seen.completion, seen.rounds),
         decode_tps=per_second(seen.completion - 1, first, last),
         prefill_tps=per_second(forwarded, began, first or now),
-        cache_source=("prefix" if seen.resumed else "none") if has_read else None,
+        cache_source=seen.cache_source if has_read else None,
         slot=seen.slot,
         activity=_activity(watched, seen, line, now) if shows_activity else None,
         timeline=watched.steps if shows_activity else (),

@@ -51,6 +51,10 @@ class RequestSeen(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Prompt rows of the engine, `read` of them read, `resumed` of those found in a cache."""
     read: int
     resumed: int
+    cache_source: str
+    """As in the `timings` of its answer."""
+    image: tuple[int, int] | None
+    """Of the images in the prompt the one that is read next, from 1 on, and how many there are."""
     completion: int
     """Tokens written, of all choices; `reasoning` of them in thinking blocks."""
     reasoning: int

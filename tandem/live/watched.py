@@ -18,6 +18,7 @@ from tandem.live.event import (
     ActivityState,
     DecodeNow,
     Holder,
+    ImageNow,
     Phase,
     PrefillNow,
     Step,
@@ -221,6 +222,7 @@ class Watched:
             percent=round(100 * seen.read / total, 1) if total else 0.0,
             rate=rate,
             eta_s=rounded(left),
+            image=None if seen.image is None else ImageNow(number=seen.image[0], of=seen.image[1]),
         )
 
     def _decoded(self, seen: RequestSeen) -> DecodeNow:

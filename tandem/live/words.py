@@ -111,6 +111,8 @@ def _holding(holder: Holder) -> str:
 
 def reading(prefill: PrefillNow) -> str:
     parts = [f"reads the prompt: {prefill.done:,} of {_tokens(prefill.total)}"]
+    if prefill.image is not None:
+        parts.append(f"image {prefill.image.number} of {prefill.image.of}")
     if prefill.cached:
         parts.append(f"{prefill.cached:,} from the cache")
     if prefill.eta_s is not None and prefill.eta_s >= 1:

@@ -12,6 +12,8 @@ from prometheus_client.registry import Collector
 __all__ = ["CONTENT_TYPE", "CacheReading", "Readings", "render", "up_page"]
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+STATE_STORE = "sessions"
+"""The cache whose budget is a series of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,8 @@ class CacheReading:
     bytes: int
     hits: Mapping[str, int]
     misses: int
+    evictions: int = 0
+    budget: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,15 +101,20 @@ def _numbers(readings: Readings) -> list[Metric]:
 def _caches(caches: Sequence[CacheReading]) -> list[Metric]:
     hits = CounterMetricFamily("tandem_cache_hits", "Lookups that found something.", labels=("cache", "kind"))
     misses = CounterMetricFamily("tandem_cache_misses", "Lookups that found nothing.", labels=("cache",))
+    evictions = CounterMetricFamily("tandem_cache_evictions", "Entries that had to go for others.", labels=("cache",))
     entries = GaugeMetricFamily("tandem_cache_entries", "What the cache holds.", labels=("cache",))
-    size = GaugeMetricFamily("tandem_cache_bytes", "Memory of what the cache holds.", labels=("cache",))
+    size = GaugeMetricFamily("tandem_cache_bytes", "Size of what the cache holds.", labels=("cache",))
+    budget = GaugeMetricFamily("tandem_state_store_budget_bytes", "What the state store may take.")
     for cache in caches:
         for kind, count in cache.hits.items():
             hits.add_metric((cache.name, kind), count)
         misses.add_metric((cache.name,), cache.misses)
+        evictions.add_metric((cache.name,), cache.evictions)
         entries.add_metric((cache.name,), cache.entries)
         size.add_metric((cache.name,), cache.bytes)
-    return [hits, misses, entries, size]
+        if cache.name == STATE_STORE and cache.budget is not None:
+            budget.add_metric((), cache.budget)
+    return [hits, misses, evictions, entries, size, budget]
 
 
 def _infos(readings: Readings) -> list[Metric]:

@@ -13,9 +13,11 @@ __all__ = ["Steady", "build", "dying", "failing", "fatal"]
 class Steady:
     """Takes `step_s` a token, whether it reads or writes."""
 
-    def __init__(self, step_s: float, *, keeps: bool = True) -> None:
+    def __init__(self, step_s: float, *, keeps: bool = True, counts: bool = False) -> None:
         self._step_s = step_s
         self._keeps = keeps
+        self._counts = counts
+        self._rounds = 0
         self.prompts: list[tuple[int, ...]] = []
 
     def about(self) -> str:
@@ -27,10 +29,14 @@ class Steady:
 
     def decode(self, ids: Sequence[int], count: int) -> float:
         self.prompts.append(tuple(ids))
+        self._rounds += 1 + count // 2
         return self._step_s
 
     def second_turn(self, ids: Sequence[int], answer: int, more: Sequence[int], count: int) -> SecondTurn | None:
         return SecondTurn(2 * self._step_s, self._step_s) if self._keeps else None
+
+    def rounds(self) -> int | None:
+        return self._rounds if self._counts else None
 
     def close(self) -> None:
         """Holds nothing."""

@@ -16,6 +16,8 @@ from tandem.bench.profile import Floor, bytes_read
         ("linear", [("matrix", "__call__"), ("model", "logits")], "head matmul"),
         ("_weight_int8pack_mm", [("matrix", "__call__")], "layer matmuls"),
         ("_weight_int4pack_mm_for_cpu", [("matrix", "__call__"), ("model", "logits")], "head matmul"),
+        ("qlinear_pointwise.default", [("digits", "_product"), ("model", "logits")], "head matmul"),
+        ("exp", [("delta", "delta_steps"), ("model", "_attend")], "recurrence"),
         ("scaled_dot_product_attention", [("model", "_attend")], "attention"),
         ("rms_norm", [("model", "_rms")], "norms"),
         ("cat", [("rotary", "rotate"), ("model", "_attention")], "rotary"),
@@ -45,7 +47,7 @@ def test_the_timer_counts_calls_and_only_while_entered() -> None:
 
 def test_bytes_read() -> None:
     assert bytes_read({"embedding": 100, "attention": 10, "mlp": 20, "norms": 1, "head": 0}) == 131
-    assert bytes_read({"embedding": 100, "attention": 10, "mlp": 20, "norms": 1, "head": 50}) == 81
+    assert bytes_read({"embedding": 100, "attention": 10, "mlp": 20, "norms": 1, "head": 50, "copies": 90}) == 81
 
 
 def test_floor() -> None:

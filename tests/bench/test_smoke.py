@@ -14,8 +14,11 @@ from tandem.bench.ours import Ours, load_ours
 from tandem.bench.profile import profile
 from tandem.bench.prompts import Prompts
 from tandem.bench.server import LOOP, Load, costs
+from tandem.bench.speculate import speculate
 from tandem.bench.subject import BenchError
+from tandem.bench.verifies import ROWS, verifies
 from tandem.cli import main
+from tandem.engine.checkpoints.load import open_checkpoint
 from tandem.engine.load import load_engine
 from tests.tiny import build_llama
 
@@ -77,6 +80,24 @@ def test_profile_of_a_token(tiny: Path) -> None:
     names = [row[0] for row in report.rows]
     assert {"layer matmuls", "head matmul", "attention", "sampler", "Python", "floor"} <= set(names)
     assert "MiB of weights" in report.notes[0]
+
+
+def test_speculation_is_measured_with_and_without_drafts(tiny: Path) -> None:
+    subjects = {"tandem": load_ours(tiny, 1, 512, "fp32", "auto"), "without drafts": load_ours(tiny, 1, 512, "fp32")}
+    encode = open_checkpoint(tiny).text.encode
+    texts = {"quoted passage": lambda number: f"{number}. " + "the quick brown fox " * 20}
+    report = speculate(subjects, encode, rounds=1, tokens=24, window=512, workloads=texts)
+    ours, plain = (float(row[5]) for row in report.rows)
+    assert ours >= plain == 1.0
+
+
+def test_rounds_by_their_rows(tiny: Path) -> None:
+    engine = load_engine(tiny, threads=1, drafter="lookup")
+    report = verifies(engine, Prompts(engine.text.encode), context=64, rounds=3)
+    assert [row[0] for row in report.rows] == [f"{rows}" for rows in ROWS]
+    assert {"layer matmuls", "head matmul", "attention", "sampler", "Python"} <= set(report.columns)
+    assert "recurrence" not in report.columns
+    assert engine.state()["rounds"] == 1 + 4 * len(ROWS)
 
 
 def test_the_service_is_measured() -> None:

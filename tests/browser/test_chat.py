@@ -311,6 +311,7 @@ def test_the_wait_is_told_and_an_answer_goes_on_behind_other_screens(page: Page,
         (": waiting, position 2, about 40 s, 10 s so far", "2nd in line, about 40 s, 10 s so far"),
         (": ping", "2nd in line, about 40 s, 10 s so far"),
         (": prefill 512/2048", "Reading the prompt: 512 of 2,048 tokens (25 %)"),
+        (": prefill 512/2048, image 2 of 5", "Reading the prompt: 512 of 2,048 tokens (25 %), image 2 of 5"),
     ):
         page.evaluate("text => window.feed(text + '\\n\\n')", sent)
         expect(waits).to_have_text(told)

@@ -237,11 +237,12 @@ def test_reading_a_prompt_shows_its_progress(page: Page, server: Server) -> None
         "percent": 25.0,
         "rate": 2142.9,
         "eta_s": 4.2,
+        "image": {"number": 2, "of": 5},
     }
     feed(page, document)
     goto(page, server.base, "live")
     expect(page.get_by_role("progressbar", name="Prompt read")).to_have_attribute("aria-valuenow", "25")
-    expect(page.locator(".engine-more")).to_contain_text("3,000 of 12,000 prompt tokens, about 4 s left")
+    expect(page.locator(".engine-more")).to_contain_text("3,000 of 12,000 prompt tokens, image 2 of 5, about 4 s left")
 
 
 def test_first_paint_is_quick(page: Page, server: Server) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import signal
 import socket
@@ -29,11 +30,12 @@ def clean_env(home: Path, **more: str) -> dict[str, str]:
 
 
 def free_port() -> int:
-    """A port that nothing listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that is free at the moment, below those that the system gives to the connections of other tests."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 30_000)
+        with suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def is_open(port: int) -> bool:

@@ -14,6 +14,7 @@ from tandem.engine.errors import CheckpointError
 from tandem.engine.load import build_engine, load_engine, self_check
 from tandem.engine.models.formats import CPU_WEIGHTS, CpuWeights
 from tandem.engine.models.llama import load_llama
+from tandem.engine.room import Budgets
 from tests.engine.decoding.engines import read, rounds
 from tests.engine.models.memory import MemoryWeights, quiet, tiny_llama, tiny_spec
 from tests.tiny import build_llama, llama_config, llama_tensors
@@ -117,7 +118,12 @@ def test_a_load_that_cannot_fit_is_refused_before_the_first_tensor(
     calls: list[tuple[int, int]] = []
 
     def load(kind: CpuWeights, margin: int | None = None) -> TorchEngine:
-        return load_engine(path, cpu_weights=kind, margin=margin, progress=lambda *call: calls.append(call))
+        return load_engine(
+            path,
+            cpu_weights=kind,
+            budgets=Budgets(margin=margin),
+            progress=lambda *call: calls.append(call),
+        )
 
     weights, loaded = load("fp32", 0), load("int4", 0).card.weights["loaded_bytes"]
     assert isinstance(loaded, dict)
@@ -125,7 +131,7 @@ def test_a_load_that_cannot_fit_is_refused_before_the_first_tensor(
     # No room for fp32 beside the window, and just enough for int4.
     room = sum(loaded.values()) + weights.state()["kv_bytes"]
     monkeypatch.setattr("tandem.engine.load.available", lambda: room)
-    with pytest.raises(CheckpointError, match=r"does not fit: weights in fp32 .* --max-len .* --cpu-weights"):
+    with pytest.raises(CheckpointError, match=r"does not fit: weights in fp32 of .*--cpu-weights.*--max-len"):
         load("fp32", 0)
     with pytest.raises(CheckpointError, match="a margin of"):
         load("int4", 1)

@@ -14,12 +14,14 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tandem.engine.checkpoints.hf_config import read_config
+from tandem.engine.checkpoints.load import open_checkpoint
 from tandem.engine.checkpoints.page_cache import drop_pages
 from tandem.engine.checkpoints.safetensors import SafetensorsWeights
 from tandem.engine.load import load_engine
 from tandem.engine.models.formats import CPU_WEIGHTS
 from tandem.engine.models.model import Model
 from tandem.engine.models.registry import package_of
+from tandem.engine.room import Budgets, needs
 from tandem.engine.tiny.kinds import KINDS, make_tiny
 from tests.engine.models.memory import MemoryWeights, quiet
 
@@ -42,7 +44,7 @@ def test_every_kind_loads_and_reports_what_it_is(tmp_path: Path, kind: str) -> N
     assert report["unused"] == []
     assert report["template_lacks"] == []
     assert report["kernels"] == {
-        "int8": "torch weight_int8pack",
+        "int8": "onednn integers, else torch weight_int8pack",
         **({} if kind.startswith("llama") else {"bf16": "torch linear, mv for one row"}),
     }
     totals = [total for done, total in calls if done == total]
@@ -90,30 +92,20 @@ def test_codes_that_no_cpu_kernel_keeps_become_8_bits(tmp_path: Path, kind: str)
 @pytest.mark.spec("ENG-031")
 @pytest.mark.parametrize("kind", ["llama", "qwen3_5", "qwen3_5-nvfp4"])
 @pytest.mark.parametrize("cpu_weights", CPU_WEIGHTS)
-def test_the_weighing_knows_what_a_load_takes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, cpu_weights: Any
-) -> None:
+def test_the_weighing_knows_what_a_load_takes(tmp_path: Path, kind: str, cpu_weights: Any) -> None:
     path = make_tiny(kind, tmp_path / "tiny")
-    engine = load_engine(path, cpu_weights=cpu_weights, max_len=64, margin=0)
+    engine = load_engine(path, cpu_weights=cpu_weights, max_len=64, budgets=Budgets(margin=0))
     loaded = engine.card.weights["loaded_bytes"]
     assert isinstance(loaded, dict)
-    weighed = weigh(path, cpu_weights, monkeypatch)
     # What a package keeps in more bits than asked for, and norms that it spreads over heads, are small.
-    assert weighed == pytest.approx(sum(loaded.values()), rel=0.03)
+    assert weigh(path, cpu_weights) == pytest.approx(sum(loaded.values()), rel=0.03)
 
 
-def weigh(path: Path, cpu_weights: Any, monkeypatch: pytest.MonkeyPatch) -> int:
-    seen: list[int] = []
-
-    def shown(count: int) -> str:
-        seen.append(count)
-        return ""
-
-    monkeypatch.setattr("tandem.engine.load.available", lambda: 0)
-    monkeypatch.setattr("tandem.engine.load._gib", shown)
-    with pytest.raises(Exception, match="does not fit"):
-        load_engine(path, cpu_weights=cpu_weights, max_len=64, margin=0)
-    return seen[0]
+def weigh(path: Path, cpu_weights: Any) -> int:
+    checkpoint = open_checkpoint(path)
+    weights, *_ = needs(checkpoint.weights.stored(), checkpoint.config, cpu_weights, 64, Budgets(margin=0))
+    assert weights.setting == "--cpu-weights"
+    return weights.nbytes
 
 
 @pytest.mark.spec("ENG-031")
@@ -132,13 +124,13 @@ def test_a_tensor_that_nobody_asks_for_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("ENG-031")
-def test_a_head_that_the_config_ties_is_not_weighed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_head_that_the_config_ties_is_not_weighed(tmp_path: Path) -> None:
     path = make_tiny("llama", tmp_path / "tiny")
-    before = weigh(path, "fp32", monkeypatch)
+    before = weigh(path, "fp32")
     file = path / "model.safetensors"
     tensors = load_file(file)
     save_file({**tensors, "lm_head.weight": tensors["model.embed_tokens.weight"].clone()}, file)
-    assert weigh(path, "fp32", monkeypatch) == before
+    assert weigh(path, "fp32") == before
 
 
 @pytest.mark.spec("ENG-032")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.engine.memory import GIB, available, default_margin, default_threads, total
+from tandem.engine.memory import GIB, Board, available, default_floor, default_margin, default_threads, total
 
 
 def meminfo(directory: Path, total_kib: int, available_kib: int) -> Path:
@@ -34,6 +34,17 @@ def test_available_memory_is_the_kernels_figure_and_the_margin_a_twentieth(tmp_p
     assert default_margin(meminfo(tmp_path, 8 * GIB // 1024, 1)) == GIB
     assert available(tmp_path / "none") is None
     assert default_margin(tmp_path / "none") == GIB
+
+
+@pytest.mark.spec("ENG-189")
+def test_a_board_with_memory_of_its_own_counts_that_and_one_without_what_the_kernel_says(tmp_path: Path) -> None:
+    proc = meminfo(tmp_path, 128 * GIB // 1024, 40 * GIB // 1024)
+    own, shared = Board(False, 70 * GIB, 80 * GIB), Board(True, 3 * GIB, 128 * GIB)
+    assert (available(proc, own), total(proc, own)) == (70 * GIB, 80 * GIB)
+    assert (available(proc, shared), total(proc, shared)) == (40 * GIB, 128 * GIB)
+    assert (default_margin(proc, own), default_floor(proc, own)) == (4 * GIB, 4 * GIB)
+    assert (default_margin(proc, shared), default_floor(proc, shared)) == (6 * GIB, 15 * GIB)
+    assert default_floor(proc) == default_margin(proc) == 128 * GIB // 20
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,8 @@ def seen(**changes: Any) -> RequestSeen:
         "rows": None,
         "read": 0,
         "resumed": 0,
+        "cache_source": "none",
+        "image": None,
         "completion": 0,
         "reasoning": 0,
         "in_reasoning": False,

@@ -79,14 +79,27 @@ def test_a_prefill_tells_how_far_it_is_and_what_is_left() -> None:
     shown.begin()
     shown.becomes(**PREFILLING)
     shown.event(1.0)
-    shown.becomes(read=700, resumed=200)
+    shown.becomes(read=700, resumed=200, cache_source="prefix")
     row = shown.row(2.0)
     assert row["activity"]["label"] == "reads the prompt: 700 of 1,200 tokens, 200 from the cache, about 1 s left"
-    prefill = {"done": 700, "total": 1200, "cached": 200, "percent": 58.3, "rate": 500.0, "eta_s": 1.0}
+    prefill = {"done": 700, "total": 1200, "cached": 200, "percent": 58.3, "rate": 500.0, "eta_s": 1.0, "image": None}
     assert row["activity"]["prefill"] == prefill
     assert shown.activity(2.5)["prefill"]["eta_s"] == 0.5  # until the next chunk the rate stands and the time runs
     assert (row["cached_tokens"], row["forwarded_tokens"], row["cache_source"]) == (200, 500, "prefix")
     assert (row["queue_ms"], row["prompt_ms"], row["ttft_ms"]) == (1000, 1000, None)
+
+
+@pytest.mark.spec("OBS-065", "ENG-098")
+def test_a_prefill_names_the_image_that_comes_next() -> None:
+    shown = Shown()
+    shown.begin()
+    shown.becomes(**PREFILLING, image=(1, 3))
+    assert shown.activity(1.0)["label"] == "reads the prompt: 0 of 1,200 tokens, image 1 of 3"
+    shown.becomes(read=700, image=(2, 3))
+    assert shown.activity(2.0)["prefill"]["image"] == {"number": 2, "of": 3}
+    shown.becomes(read=1100, image=None)
+    assert shown.activity(3.0)["prefill"]["image"] is None
+    assert "image" not in shown.activity(3.0)["label"]
 
 
 @pytest.mark.spec("OBS-064")

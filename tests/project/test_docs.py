@@ -9,6 +9,7 @@ import tomllib
 import pytest
 
 from tandem import __version__
+from tandem.config import Settings
 from tests.project.tree import ROOT
 from tools.settings_doc import PAGE, page
 
@@ -45,6 +46,12 @@ def test_readme_names_the_two_commands() -> None:
 @pytest.mark.spec("OBS-001")
 def test_make_serve_keeps_a_ledger() -> None:
     assert "tandem serve --usage-ledger usage/ledger.sqlite3 " in text("Makefile")
+
+
+@pytest.mark.spec("OBS-118")
+def test_make_serve_switches_suffix_store_and_disk_tier_on() -> None:
+    assert " --suffix-store suffix --disk-cache on " in text("Makefile")
+    assert (Settings().suffix_store, Settings().disk_cache) == (None, "off")
 
 
 def test_changelog_knows_the_version() -> None:

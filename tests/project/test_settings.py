@@ -73,7 +73,7 @@ def test_two_services_share_nothing() -> None:
         ("port", "65536"),
         ("port", "80.5"),
         ("host", " "),
-        ("device", "cuda"),
+        ("device", "tpu"),
         ("max_len", "0"),
         ("queue_timeout", "0"),
         ("queue_timeout", "nan"),

@@ -12,6 +12,7 @@ import trio
 import trio.testing
 
 import tandem
+from tandem.engine.caches.caching import MemoryView
 from tandem.service import drain
 from tests.service.harness import chat, open_harness
 from tests.service.test_metrics_routes import CHAT, ENDLESS, Broken, Resident, samples_of
@@ -55,6 +56,7 @@ async def test_the_document_has_every_block(autojump_clock: trio.testing.MockClo
             "budget_bytes": 1000,
             "hits": 3,
             "misses": 4,
+            "evictions": 0,
             "rows": 5,
             "anchors": 2,
         }
@@ -65,6 +67,20 @@ async def test_the_document_has_every_block(autojump_clock: trio.testing.MockClo
         assert "allocated_bytes" not in body["memory"]  # the fake has no weights
         assert body["conductor"] == {"mode": "raw"}
         assert body["ledger"]["enabled"] is False
+
+
+class Told(Resident):
+    """A fake whose suffix store has stopped."""
+
+    def memory(self) -> MemoryView:
+        return MemoryView(notes=("suffixes: the disk is full",))
+
+
+async def test_what_has_stopped_is_told(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_harness(engine=Told(max_len=4096)) as harness:
+        body = (await harness.client.send("/health")).json
+        check(body)
+        assert body["cache"]["notes"] == ["suffixes: the disk is full"]
 
 
 @pytest.mark.spec("API-054")

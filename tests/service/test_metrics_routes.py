@@ -10,6 +10,7 @@ import trio.testing
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from tandem.engine.caches.caching import CacheStats
 from tandem.engine.fake import FakeEngine
 from tandem.metrics import CONTENT_TYPE
 from tandem.metrics.labels import FINISH_REASONS, ROUTES
@@ -33,6 +34,9 @@ class Resident(FakeEngine):
     def state(self) -> Mapping[str, int]:
         held = {"resident_rows": 5, "resident_anchors": 2, "resident_hits": 3, "resident_misses": 4}
         return {**super().state(), **held, "resident_bytes": 50, "kv_bytes": 1000}
+
+    def caches(self) -> Mapping[str, CacheStats]:
+        return {"resident": CacheStats(hits=3, misses=4, entries=1, bytes=50)}
 
 
 def parse(call: Call) -> dict[str, Metric]:

@@ -77,7 +77,7 @@ async def test_the_second_turn_resumes_at_the_end_of_the_first(checkpoint: Path)
         assert warm["usage"]["prompt_tokens_details"]["cached_tokens"] == resident
         timings = warm["timings"]
         assert (timings["cache_source"], timings["cache_n"], timings["prompt_n"]) == (
-            "prefix",
+            "session",
             resident,
             whole - resident,
         )

@@ -26,6 +26,7 @@ async def row(harness: Harness, body: dict[str, Any], path: str = CHAT, **more: 
 async def test_times_and_tokens_are_those_of_the_answer(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness:
         first = harness.client.start(CHAT, chat(TIMED))
+        await trio.testing.wait_all_tasks_blocked()
         call, outcome = await row(harness, chat(TIMED))
         assert first.finished.is_set()
     usage, timings = call.json["usage"], call.json["timings"]

@@ -11,6 +11,7 @@ import trio.testing
 from tandem.actors.host import InlineHost
 from tandem.actors.kit import Inline
 from tandem.config import Settings
+from tandem.engine.caches.caching import Caching
 from tandem.engine.fake import FakeEngine
 from tandem.engine.verbs import Engine
 from tandem.http.app import create_app
@@ -33,7 +34,7 @@ async def test_an_answer(autojump_clock: trio.testing.MockClock) -> None:
         print(call.json)
 
 
-MEMBERS = {name for name in vars(Engine) if not name.startswith("_")}
+MEMBERS = {name for each in (Engine, Caching) for name in vars(each) if not name.startswith("_")}
 
 
 class Bare:

@@ -85,7 +85,7 @@ declare namespace Wire {
   interface Activity {
     state: string;
     label: string;
-    prefill: { done: number; total: number; eta_s: Num } | null;
+    prefill: { done: number; total: number; eta_s: Num; image: { number: number; of: number } | null } | null;
   }
   interface End {
     request_id: string;
@@ -114,7 +114,7 @@ declare namespace Wire {
     unknown_variables: string[];
     access: { password_set: boolean; login: boolean };
     privacy: { log_content: boolean; log_request_keys: boolean };
-    memory: { [name: string]: number | undefined };
+    memory: Memory;
     disk: { path: string; total_bytes: Num; free_bytes: Num } | null;
     cache: { caches: Cache[] } | null;
     queue: Queue | null;
@@ -135,6 +135,15 @@ declare namespace Wire {
     default: string;
     source: string;
   }
+  /** What the system does not tell is missing. */
+  interface Memory {
+    allocated_bytes?: number | undefined;
+    resident_bytes?: number | undefined;
+    peak_bytes?: number | undefined;
+    available_bytes?: number | undefined;
+    total_bytes?: number | undefined;
+    gate?: { reserved_bytes: number; ceiling_bytes: number; peak_bytes: number } | undefined;
+  }
   interface Cache {
     name: string;
     entries: Num;
@@ -142,6 +151,7 @@ declare namespace Wire {
     budget_bytes: Num;
     hits: Num;
     misses: Num;
+    evictions: Num;
   }
   interface Queue {
     running: number;

@@ -26,8 +26,9 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from tandem.engine.models.recurrent import NO_LAYERS, Recurrent
+from tandem.engine.shared import shared_length
 
-__all__ = ["ANCHOR_BYTES", "SPARED", "Anchor", "Anchors", "Exactness", "ResidentPrefix", "shared_length"]
+__all__ = ["ANCHOR_BYTES", "SPARED", "Anchor", "Anchors", "Exactness", "ResidentPrefix"]
 
 ANCHOR_BYTES: Final = 1 << 30
 """Bytes of recurrent parts that are kept where nothing else is set: 56 anchors of a model of 0.8B, 6 of one of 27B."""
@@ -56,10 +57,18 @@ class Anchors:
     run's. It stays text class for every line after it.
     """
 
-    def __init__(self, grid: int, known: Iterable[Anchor] = (), limit: int | None = None) -> None:
+    def __init__(
+        self,
+        grid: int,
+        known: Iterable[Anchor] = (),
+        limit: int | None = None,
+        pinned: frozenset[int] = frozenset(),
+    ) -> None:
+        """`pinned` are rows whose anchors do not count for the limit and stay (ENG-112)."""
         self._grid = grid
         self._known = {anchor.row: anchor for anchor in known}
         self._limit = limit
+        self.pinned = pinned
 
     @property
     def all(self) -> tuple[Anchor, ...]:
@@ -86,11 +95,16 @@ class Anchors:
             exact = start == 0 or (start % self._grid == 0 and before is not None and before.exactness == "bit")
             self.add(Anchor(end, "bit" if exact else "text", recurrent))
 
+    def give_up(self, rows: Iterable[int]) -> None:
+        """Anchors at these rows are no more; the newest one stays, where the sequence was taken up."""
+        for row in set(rows) - {self.newest}:
+            self._known.pop(row, None)
+
     def add(self, anchor: Anchor) -> None:
         """One more, in place of another of its row; an old one may have to go for it."""
         self._known[anchor.row] = anchor
-        while self._limit is not None and len(self._known) > self._limit:
-            del self._known[_dispensable(sorted(self._known))]
+        while self._limit is not None and len(self._known.keys() - self.pinned) > self._limit:
+            del self._known[_dispensable(sorted(self._known.keys() - self.pinned))]
 
 
 def _dispensable(rows: Sequence[int]) -> int:
@@ -125,7 +139,17 @@ class ResidentPrefix:
     def anchors_held(self) -> int:
         return len(self._anchors)
 
-    def resume(self, ids: tuple[int, ...]) -> Anchors:
+    @property
+    def held(self) -> tuple[tuple[int, ...], tuple[Anchor, ...]]:
+        """Ids that have rows, and their anchors in order."""
+        return self._ids, self._anchors
+
+    def give_up(self, rows: Iterable[int]) -> None:
+        """Anchors at these rows are no more."""
+        gone = set(rows)
+        self._anchors = tuple(anchor for anchor in self._anchors if anchor.row not in gone)
+
+    def resume(self, ids: tuple[int, ...], pinned: frozenset[int] = frozenset()) -> Anchors:
         """The anchors that a prompt of `ids` shares with what is held; it resumes at the newest of them, row 0 if none.
 
         At least the last token is left to be read: its row of logits gives the first token of the answer.
@@ -138,18 +162,18 @@ class ResidentPrefix:
             self._hits += 1
         else:
             self._misses += 1
-        return self.taken_up(usable)
+        return self.taken_up(usable, pinned)
 
-    def taken_up(self, anchors: Iterable[Anchor]) -> Anchors:
-        """The anchors of a sequence that goes on from `anchors`."""
-        return Anchors(self._grid, anchors, self._limit)
+    def taken_up(self, anchors: Iterable[Anchor], pinned: frozenset[int] = frozenset()) -> Anchors:
+        """The anchors of a sequence that goes on from `anchors`; those at the rows `pinned` stay (ENG-112)."""
+        return Anchors(self._grid, anchors, self._limit, pinned)
 
     def keep(self, ids: Sequence[int], anchors: Anchors, recurrent: Recurrent = NO_LAYERS) -> None:
         """A sequence has ended with rows in the buffer that hold `ids`; `recurrent` stands behind them."""
         if not self._enabled:
             return
         self._ids = tuple(ids)
-        kept = self.taken_up(anchor for anchor in anchors.all if anchor.row <= len(ids))
+        kept = self.taken_up((anchor for anchor in anchors.all if anchor.row <= len(ids)), anchors.pinned)
         if self._end_anchor and kept.newest < len(ids):
             kept.add(Anchor(len(ids), "text", recurrent))
         self._anchors = kept.all
@@ -160,6 +184,16 @@ class ResidentPrefix:
         self._ids, self._anchors = (), ()
         return rows
 
+    def lend(self) -> tuple[tuple[int, ...], tuple[Anchor, ...]]:
+        """What is held, for `take_back`; until then nothing is: the rows are a guest's (ENG-138)."""
+        lent = self._ids, self._anchors
+        self.drop()
+        return lent
+
+    def take_back(self, lent: tuple[tuple[int, ...], tuple[Anchor, ...]]) -> None:
+        """The rows are there again as at `lend`."""
+        self._ids, self._anchors = lent
+
     def state(self) -> Mapping[str, int]:
         """What is held now, and how many prompts found an anchor since the load."""
         return {
@@ -168,18 +202,3 @@ class ResidentPrefix:
             "resident_hits": self._hits,
             "resident_misses": self._misses,
         }
-
-
-def shared_length(one: tuple[int, ...], other: tuple[int, ...]) -> int:
-    """How many ids the two have in common from their beginning on."""
-    alike, parted = 0, min(len(one), len(other))
-    if one[:parted] == other[:parted]:
-        return parted
-    # Comparing slices is done in C: halves of what is left find the place in about two passes over the ids.
-    while parted - alike > 1:
-        middle = (alike + parted) // 2
-        if one[alike:middle] == other[alike:middle]:
-            alike = middle
-        else:
-            parted = middle
-    return alike

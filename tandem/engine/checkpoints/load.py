@@ -15,7 +15,7 @@ from tandem.engine.checkpoints.gguf_vocabulary import gguf_text
 from tandem.engine.checkpoints.hf_config import read_config, read_sampling
 from tandem.engine.checkpoints.hf_text import hf_text
 from tandem.engine.checkpoints.hf_vision import read_vision
-from tandem.engine.checkpoints.layout import decoder_layout
+from tandem.engine.checkpoints.layout import Layout, decoder_layout
 from tandem.engine.checkpoints.overlay import BUILT, NONE, Overlaid, Overlays
 from tandem.engine.checkpoints.pulled import CONFIG, ModelName, find_pulled
 from tandem.engine.checkpoints.safetensors import SafetensorsWeights
@@ -45,17 +45,18 @@ class Checkpoint:
     """The weight files."""
 
 
-def open_checkpoint(path: Path, overlays: Overlays = NONE, *, vision: bool = False) -> Checkpoint:
+def open_checkpoint(path: Path, overlays: Overlays = NONE, *, vision: bool = False, mtp: bool = False) -> Checkpoint:
     """Open a GGUF file or a Hugging Face directory. `CheckpointError` says what cannot be served.
 
-    With `vision` its config and its weights have the tower, where there is one; a GGUF file has none.
+    With `vision` its config and its weights have the tower, where there is one, with `mtp` its weights have the
+    layer that drafts; a GGUF file has neither.
     """
     weights: StoredWeights
     if path.is_dir():
         config, sampling = read_config(path), read_sampling(path)
         if vision:
             config = replace(config, vision=_tower_of(path))
-        weights = opened = _opened(path, overlays, vision=config.vision is not None)
+        weights = opened = _opened(path, overlays, decoder_layout(vision=config.vision is not None, mtp=mtp))
         if not any(name.startswith("visual.") for name in weights.names()):
             config = replace(config, vision=None)  # some publishers leave the tower out and its config in
         if overlays.fp8_head is not None:
@@ -88,8 +89,8 @@ def _tower_of(path: Path) -> VisionConfig | None:
         raise CheckpointError(f"{error}; --vision off serves its text alone") from None
 
 
-def _opened(path: Path, overlays: Overlays, *, vision: bool) -> SafetensorsWeights | Overlaid:
-    base = SafetensorsWeights(path, decoder_layout(vision=vision))
+def _opened(path: Path, overlays: Overlays, layout: Layout) -> SafetensorsWeights | Overlaid:
+    base = SafetensorsWeights(path, layout)
     return base if overlays == NONE else Overlaid(base, overlays)
 
 

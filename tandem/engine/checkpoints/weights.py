@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import torch
 
@@ -13,7 +13,7 @@ from tandem.engine.checkpoints.fp8 import Fp8Blocks, Fp8Rows
 from tandem.engine.checkpoints.nvfp4 import Nvfp4
 from tandem.engine.errors import CheckpointError
 
-__all__ = ["Asked", "Catalogue", "Coded", "Stored", "StoredWeights", "Weights", "require_shape"]
+__all__ = ["Asked", "Catalogue", "Coded", "CodedWeights", "Stored", "StoredWeights", "Weights", "require_shape"]
 
 Coded: TypeAlias = Fp8Blocks | Fp8Rows | Nvfp4
 """A matrix as it is stored, in codes and scales."""
@@ -56,7 +56,15 @@ class Weights(Protocol):
         """Rows `start` to below `stop` of a matrix, in fp32 and not to be written to; errors as for `tensor`."""
 
 
-class StoredWeights(Weights, Protocol):
+@runtime_checkable
+class CodedWeights(Weights, Protocol):
+    """Weights some of which may be in codes."""
+
+    def coded(self, name: str) -> Coded | None:
+        """A matrix as it is stored; None where its values themselves are. It may be mapped from the file."""
+
+
+class StoredWeights(CodedWeights, Protocol):
     """Weights of a checkpoint on disk."""
 
     def stored(self) -> Mapping[str, Stored]:
@@ -64,9 +72,6 @@ class StoredWeights(Weights, Protocol):
 
     def skipped(self) -> Mapping[str, Stored]:
         """What the layout's rules leave out, by its name on disk."""
-
-    def coded(self, name: str) -> Coded | None:
-        """A matrix as it is stored; None where its values themselves are. It may be mapped from the file."""
 
     def close(self) -> None:
         """Let go of the files; no tensor can be read any more."""
@@ -118,6 +123,10 @@ class Asked:
     def rows(self, name: str, shape: tuple[int, int], start: int, stop: int) -> torch.Tensor:
         self.asked.add(name)
         return self.weights.rows(name, shape, start, stop)
+
+    def coded(self, name: str) -> Coded | None:
+        self.asked.add(name)
+        return self.weights.coded(name) if isinstance(self.weights, CodedWeights) else None
 
     def left(self) -> list[str]:
         """What nobody has asked for."""

@@ -1,6 +1,6 @@
-"""A hidden question about a prompt, asked before its turn (ENG-042): for whoever decides how the turn is to be run.
+"""A hidden question: what its row says of the options, and one about a prompt, asked before its turn (ENG-042).
 
-The question is read in a sequence of its own, over the turn's prompt up to a parting point. The turn then resumes at
+Such a question is read in a sequence of its own, over the turn's prompt up to a parting point. The turn then resumes at
 the last grid line before that point, on rows that a cold run would have written alike.
 """
 
@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+from torch import Tensor
+
+from tandem.engine.errors import NumericalError
 from tandem.engine.text.prompt import Prompt, Span
 from tandem.engine.verbs import Engine, RowsT, SeqT
 
-__all__ = ["ask_in_prompt"]
+__all__ = ["ask_in_prompt", "shares_of"]
 
 
 def ask_in_prompt(
@@ -36,3 +40,11 @@ def ask_in_prompt(
         return engine.ask(seq, (), options)
     finally:
         engine.close(seq)
+
+
+def shares_of(row: Tensor, options: Sequence[int], position: int) -> tuple[float, ...]:
+    """The softmax of a row (vocab) over `options`. `NumericalError` carries `position`, its place in the sequence."""
+    scores = row[torch.tensor(options)].double()
+    if not scores.isfinite().all():
+        raise NumericalError(position)
+    return tuple(torch.softmax(scores, dim=0).tolist())

@@ -9,7 +9,8 @@ engine, the clock and the thread:
         send(generation.take_deltas())
 
 A mask in the rules is read by the engine and moved on here, once a token; where it leaves no choice, what must follow
-is forced instead of sampled. What `feed` gets after the end is dropped.
+is forced instead of sampled. An end inside the tokens of one round has the engine take back the rest: one `Trim` comes
+between the `Finish` and `Ended`. What else `feed` gets after the end is dropped.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Literal, assert_never
 from tandem.engine.decoding.capping import Capping, ReasoningCap
 from tandem.engine.decoding.seams import Reader, SafePoint, Supervisor
 from tandem.engine.decoding.tally import Progress, Tally
-from tandem.engine.decoding.work import Answer, Ask, Ended, Force, Forced, Prefill, Result, Round, Work
+from tandem.engine.decoding.work import Answer, Ask, Ended, Force, Forced, Prefill, Result, Round, Trim, Trimmed, Work
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.reading.deltas import CallEnd, Delta, Finish, FinishReason
 from tandem.engine.verbs import Accepted, Mask, Prefilled, SamplingRules, TokenLogprob
@@ -33,8 +34,8 @@ __all__ = ["Generation", "ReasoningCap"]
 class Generation:
     """One choice: `limit` output tokens at most, over a prompt that is read in chunks cut at multiples of `grid`.
 
-    `arrived_at` and every `now` are seconds on one clock. `rules` are completed with the index of the choice. The
-    reasoning gets `reasoning_cap` tokens exactly, however many a round commits.
+    `arrived_at` and every `now` are seconds on one clock. `rules` are completed with the index of the choice and the
+    end ids. The reasoning gets `reasoning_cap` tokens exactly, however many a round commits.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Generation:
         if limit < 1 or grid < 1:
             raise ValueError(f"limit and grid must be at least 1, not {limit} and {grid}")
         self.prompt = prompt
-        self.rules = rules if rules.choice == choice else replace(rules, choice=choice)
+        self.rules = replace(rules, choice=choice, end_ids=frozenset(end_ids))
         self.limit = limit
         self._reader = reader
         self._end_ids = end_ids
@@ -70,6 +71,8 @@ class Generation:
         self._deltas: list[Delta] = []
         self._has_call = False
         self._finish: Finish | None = None
+        self._trim: Trim | None = None
+        """What the engine is to do after the finish."""
 
     def for_choice(self, index: int, reader: Reader, mask: Mask | None = None) -> Generation:
         """Another choice over the same prompt, with a reader and a mask of its own, unsupervised (ENG-083)."""
@@ -97,31 +100,16 @@ class Generation:
     @property
     def prefilled(self) -> Prefilled:
         """How far the prompt is read."""
-        return Prefilled(self._tally.read, len(self.prompt.ids), self._tally.resumed)
+        return Prefilled(self._tally.read, len(self.prompt.ids), self._tally.resumed, self._tally.source)
 
     @property
     def progress(self) -> Progress:
         """How far it is, for whoever watches."""
-        tally, reader = self._tally, self._reader
-        return Progress(
-            rows=len(self.prompt.ids),
-            read=tally.read,
-            resumed=tally.resumed,
-            image=self._next_image(),
-            completion=tally.completion,
-            reasoning=tally.completion if reader.in_reasoning else reader.reasoning_tokens,
-            in_reasoning=reader.in_reasoning,
-            in_call=reader.in_call,
-            rounds=tally.rounds,
-            drafted=tally.drafted,
-            draft_accepted=tally.draft_accepted,
-            started_at=tally.started_at,
-            first_at=tally.first_at,
-            last_at=tally.last_at,
-        )
+        return self._tally.progress(len(self.prompt.ids), self.next_image, self._reader)
 
-    def _next_image(self) -> tuple[int, int] | None:
-        """The first image that the next chunk has rows of, and of how many."""
+    @property
+    def next_image(self) -> tuple[int, int] | None:
+        """The first image that the next chunk has rows of, from 1 on, and of how many (ENG-098)."""
         read, images = self._tally.read, self.prompt.images
         end = (read // self._grid + 1) * self._grid
         here = (at for at, image in enumerate(images, 1) if read < image.stop and image.start < end)
@@ -143,11 +131,13 @@ class Generation:
         if prefilled.done != len(self.prompt.ids):
             raise ValueError(f"{prefilled.done} of {len(self.prompt.ids)} prompt rows are read; read them all first")
         self.start(now)
-        self._tally.read, self._tally.resumed = prefilled.done, prefilled.resumed
+        self._tally.read, self._tally.resumed, self._tally.source = prefilled.done, prefilled.resumed, prefilled.source
         self._close_at_cap()
 
     def next(self) -> Work | Ended:
         """The work at hand; the same until its result is fed."""
+        if self._trim is not None:
+            return self._trim
         if self._finish is not None:
             return Ended()
         if self._tally.started_at is None:
@@ -166,6 +156,8 @@ class Generation:
 
     def feed(self, result: Result, now: float) -> None:
         """Take the result of the work at hand, which came at `now`."""
+        if isinstance(result, Trimmed):
+            self._trim = None
         if self._finish is not None:
             return
         match result:
@@ -173,7 +165,7 @@ class Generation:
                 self._take_prefilled(result)
             case Accepted():
                 self._tally.count_round(result)
-                self._take_tokens(result.ids, result.logprobs, now)
+                self._take_tokens(result.ids, result.logprobs, now, can_trim=True)
                 if self._finish is None:
                     self._look("SP1")
             case Forced(ids):
@@ -182,6 +174,8 @@ class Generation:
                 self._inserted.popleft()
                 if self._supervisor is not None:
                     self._inserted.extend(self._supervisor.answered(result))
+            case Trimmed():
+                pass
             case _:
                 assert_never(result)
         if self._finish is None:
@@ -210,6 +204,7 @@ class Generation:
         self, reason: Literal["stop", "timeout", "error", "abandoned"], now: float, detail: str | None = None
     ) -> None:
         """End it at this safe point; what was handed out stands. One that has ended stays as it ended."""
+        self._trim = None
         if self._finish is None:
             self._end(reason, now, detail)
 
@@ -217,7 +212,7 @@ class Generation:
         if result.done <= self._tally.read:
             raise RuntimeError(f"a prefill went from row {self._tally.read} to {result.done}")
         self._tally.read = result.done
-        self._tally.resumed = max(self._tally.resumed, result.resumed)
+        self._tally.resumed, self._tally.source = max(self._tally.resumed, result.resumed), result.source
 
     def _take_forced(self, ids: Sequence[int], now: float) -> None:
         work = self._inserted.popleft()
@@ -227,12 +222,15 @@ class Generation:
             self._commit(ids)  # the mask waits for the block's end, which only these ids show
             self._hand_out(self._reader.close_reasoning())
 
-    def _take_tokens(self, ids: Sequence[int], logprobs: Sequence[TokenLogprob], now: float) -> None:
+    def _take_tokens(
+        self, ids: Sequence[int], logprobs: Sequence[TokenLogprob], now: float, *, can_trim: bool = False
+    ) -> None:
         """Read tokens up to the first end among them; those behind it were never written (ENG-059)."""
         self._tally.mark_tokens(now)
         for at, token in enumerate(ids):
             if token in self._end_ids:
                 self._commit(ids[:at])
+                self._drop(len(ids) - at - 1, of=len(ids), can_trim=can_trim)
                 self._take_end_token(now)
                 return
             self._tally.completion += 1
@@ -240,9 +238,16 @@ class Generation:
             # An answer that ends by itself was not cut, also where its last token is the last that the limit allows.
             if self._reader.stopped or self._tally.completion == self.limit:
                 self._commit(ids[: at + 1])
+                self._drop(len(ids) - at - 1, of=len(ids), can_trim=can_trim)
                 self._end("stop" if self._reader.stopped else "length", now)
                 return
         self._commit(ids)
+
+    def _drop(self, count: int, *, of: int, can_trim: bool) -> None:
+        """The last `count` of a round's tokens are neither read nor counted; all but its very last were drafted."""
+        if count and can_trim:
+            self._trim = Trim(of - count)
+            self._tally.draft_accepted -= count - 1
 
     def _commit(self, ids: Sequence[int]) -> None:
         if self.rules.mask is not None and ids:

@@ -48,6 +48,15 @@ class History:
     def extend(self, ids: Sequence[int]) -> None:
         self._ids.extend(ids)
 
+    def cut(self, length: int) -> None:
+        """Keep the first `length` ids, all of the prompt's among them. Indexes that hold more are built again."""
+        del self._ids[length:]
+        if self._seen_upto > length:
+            self._seen, self._seen_upto = set(), 0
+        if self._counted_upto > length:
+            self._counts, self._counted_upto = {}, self._prompt
+        self._followers.clear()
+
     def seen(self) -> set[int]:
         """Every id of prompt and output."""
         self._seen.update(self._ids[self._seen_upto :])
@@ -82,8 +91,11 @@ class _Followers:
         return self._next.get(tuple(ids[len(ids) - before :]), set()) if len(ids) >= before else set()
 
 
-def adjust(row: Tensor, rules: SamplingRules, history: History) -> Tensor:
-    """`row` (vocab, fp32) after penalties, bias and mask. A new tensor where anything applies; `row` is not changed."""
+def adjust(row: Tensor, rules: SamplingRules, history: History, path: Sequence[int] = ()) -> Tensor:
+    """`row` (vocab, fp32) after penalties, bias and mask. A new tensor where anything applies; `row` is not changed.
+
+    `path` is the end of `history` that the mask does not know yet (ENG-086).
+    """
     row = row.clone()
     if rules.repetition_penalty != 1.0 and (seen := history.seen()):
         ids = torch.tensor(list(seen))
@@ -96,7 +108,7 @@ def adjust(row: Tensor, rules: SamplingRules, history: History) -> Tensor:
         row[torch.tensor(list(repeats))] -= NGRAM_NATS
     if rules.logit_bias:
         row[torch.tensor(list(rules.logit_bias))] += torch.tensor(list(rules.logit_bias.values()), dtype=row.dtype)
-    if rules.mask is not None and (allowed := _allowed(rules.mask, row)) is not None:
+    if rules.mask is not None and (allowed := _allowed(rules.mask, row, path)) is not None:
         row.masked_fill_(~allowed, -torch.inf)
     return row
 
@@ -113,9 +125,9 @@ def changes(rules: SamplingRules) -> bool:
     )
 
 
-def _allowed(mask: Mask, row: Tensor) -> Tensor | None:
-    """The mask at the committed output as bools (vocab), told what `row` would choose; ids past its end are barred."""
-    bits = mask.bits((), int(torch.max(row, dim=0).indices.item()))
+def _allowed(mask: Mask, row: Tensor, path: Sequence[int]) -> Tensor | None:
+    """The mask behind `path` as bools (vocab), told what `row` would choose; ids past its end are barred."""
+    bits = mask.bits(path, int(torch.max(row, dim=0).indices.item()))
     if bits is None:
         return None
     flags = np.unpackbits(np.frombuffer(bits, dtype=np.uint8), count=row.shape[0], bitorder="little")

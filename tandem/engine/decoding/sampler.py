@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -21,16 +22,17 @@ GREEDY_BELOW = 1e-5
 
 
 def sample(
-    row: Tensor, rules: SamplingRules, history: History, noise: Noise, *, position: int
+    row: Tensor, rules: SamplingRules, history: History, noise: Noise, *, position: int, path: Sequence[int] = ()
 ) -> tuple[int, TokenLogprob | None]:
     """The token that follows `history`, and its log-probability where the rules ask for it.
 
     `row` is (vocab) in fp32 and is not changed. Order: repetition, presence and frequency penalty, n-grams, bias,
     mask, temperature, top_k, top_p, min_p, draw. `NumericalError` carries `position`, the row's place in the sequence.
+    `path` is the end of `history` that the walk of this round has taken, which the mask is asked behind.
     """
     token = _highest(row, position)
     if changes(rules):
-        row = adjust(row, rules, history)
+        row = adjust(row, rules, history, path)
         token = _highest(row, position)
     if rules.temperature >= GREEDY_BELOW:
         token = _draw(row, rules, history.written, noise)

@@ -8,20 +8,69 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from tandem.engine.caches.resident import Anchor, Anchors
+from tandem.engine.decoding.counters import NO_DRAFTER
 from tandem.engine.decoding.penalties import History
 from tandem.engine.models.state import StateCopy
 from tandem.engine.text.prompt import Prompt
+from tandem.engine.verbs import EMPTY_TREE, Tree
 
-__all__ = ["Rows", "Snapshot", "TorchSequence"]
+__all__ = ["Pending", "Rows", "Snapshot", "TorchSequence"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Logits of one verified pair: the row of the newest token, (vocab) in fp32, and that token's position.
+
+    Behind it the rows of `tree`'s nodes, `below` (nodes, vocab). `hidden` are the hidden states that this verify made
+    and nothing has shown to a drafter: of the nodes and, where it was not kept from before, of the newest token first.
+    `verify_ms` is what the pass took, nothing where the row was kept from an earlier one.
+    """
+
+    logits: Tensor
+    position: int
+    verify_ms: float = 0.0
+    tree: Tree = EMPTY_TREE
+    below: Tensor | None = field(default=None, repr=False)
+    hidden: Tensor | None = field(default=None, repr=False)
+
+    @property
+    def rooted(self) -> bool:
+        """Whether the newest token is the first row of the verify."""
+        return self.hidden is not None and self.hidden.shape[0] > len(self.tree.tokens)
+
+    def at(self, node: int) -> Tensor:
+        """The row (vocab) of a node of the tree; -1: of the newest token."""
+        return self.logits if node < 0 or self.below is None else self.below[node]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The last accept as long as it can be taken back: what of it stands, and what stood before it."""
+
+    count: int
+    """Tokens taken, the newest of which has no row."""
+    rooted: bool
+    """Whether the newest token of before is a row of the verify, the first one, and not read without it."""
+    length: int
+    """Rows of before; `row` is the row kept then."""
+    row: Tensor | None = field(repr=False)
+    drafter: str
+    """Who was asked for the round's draft."""
+    accepted: tuple[str, ...]
+    """Of each drafted token among those taken, who drafted it."""
+
+    def rows(self, count: int) -> int:
+        """How many rows of the verify the first `count` tokens need: all but the newest token has one."""
+        return count - 1 + self.rooted if count else 0
 
 
 @dataclass(slots=True, eq=False)
 class TorchSequence:
     """One sequence of a `TorchEngine`; opaque to everybody else.
 
-    Between two verbs: rows below `length` of the state hold the first `length` ids, and its recurrent part stands
-    there; `row` is the row of logits of the newest of them or None where it was not asked for; and once the prompt is
-    read at most one id, the newest accepted one, has not been forwarded yet.
+    Between two verbs: rows below `length` of the state, a pending commit included, hold the first `length` ids, and its
+    recurrent part stands there; `row` is the row of logits of the newest of them or None where it was not asked for;
+    and once the prompt is read at most one id, the newest accepted one, has not been forwarded yet.
     """
 
     prompt: Prompt
@@ -29,10 +78,20 @@ class TorchSequence:
     anchors: Anchors
     length: int = 0
     row: Tensor | None = None  # (vocab), fp32, CPU
+    verified: Rows | None = None
+    """The verify of a tree that the state holds and no accept has walked yet."""
+    pending: Pending | None = None
+    drafter: str = NO_DRAFTER
+    """Who was asked for this round's draft, and what that took."""
+    draft_ms: float = 0.0
     resumed: int = 0
-    """Rows that the resident prefix supplied."""
+    """Rows that a cache supplied."""
+    source: str = ""
+    """Which one."""
     sound: bool = True
     """Whether the rows below `length` are known to be what a run without a fault writes."""
+    forced: list[tuple[int, int]] = field(default_factory=list)
+    """Where in the history ids stand that nobody has sampled: from, up to."""
     closed: bool = False
 
     @property
@@ -53,20 +112,23 @@ class TorchSequence:
         return self.history.ids[self.length :]
 
     @property
+    def written(self) -> list[tuple[int, int]]:
+        """The runs of the history that were sampled: from, up to."""
+        runs, at = list[tuple[int, int]](), len(self.prompt.ids)
+        for start, stop in [*self.forced, (len(self.history), len(self.history))]:
+            if at < start:
+                runs.append((at, start))
+            at = stop
+        return runs
+
+    def force(self, ids: Sequence[int]) -> None:
+        """`ids` now stand at the history's end."""
+        self.forced.append((len(self.history), len(self.history) + len(ids)))
+        self.history.extend(ids)
+
+    @property
     def prompt_read(self) -> bool:
         return self.length >= len(self.prompt.ids)
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Logits of one verified pair: the row of the newest token, (vocab) in fp32, and that token's position.
-
-    `verify_ms` is what the pass took, nothing where the row was kept from an earlier one.
-    """
-
-    logits: Tensor
-    position: int
-    verify_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +142,8 @@ class Snapshot:
     state: StateCopy = field(repr=False)
     resumed: int = 0
     anchors: tuple[Anchor, ...] = ()
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        """Ids that the state has rows of."""
+        return (*self.prompt.ids, *self.output)[: self.length]

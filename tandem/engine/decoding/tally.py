@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
+from tandem.engine.decoding.seams import Reader
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.reading.deltas import Timings, Usage
 from tandem.engine.verbs import NOTHING_SPENT, Accepted, Spent
 
 __all__ = ["Progress", "Tally"]
+
+_OF_A_SESSION = ("end", "parked", "store")
+"""Caches that hold a conversation as it stood when it was left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +24,7 @@ class Progress:
     """Prompt rows, `read` of them read, `resumed` of those found in a cache."""
     read: int
     resumed: int
+    cache_source: Literal["response", "session", "prefix", "none"]
     image: tuple[int, int] | None
     """Of the images in the prompt the one that is read next, from 1 on, and how many there are (ENG-098)."""
     completion: int
@@ -44,11 +50,20 @@ class Tally:
     read: int = 0
     """Prompt rows that stand in the sequence, `resumed` of them found in a cache."""
     resumed: int = 0
+    source: str = ""
+    """Which cache, as a `Prefilled` names it."""
     completion: int = 0
     rounds: int = 0
     drafted: int = 0
     draft_accepted: int = 0
     spent: Spent = NOTHING_SPENT
+
+    @property
+    def cache_source(self) -> Literal["session", "prefix", "none"]:
+        """Whether the session's own last state was found, or only rows that its prompt begins with (API-160)."""
+        if not self.resumed:
+            return "none"
+        return "session" if self.source in _OF_A_SESSION else "prefix"
 
     def count_round(self, accepted: Accepted) -> None:
         self.rounds += 1
@@ -61,6 +76,25 @@ class Tally:
         if self.first_at is None:
             self.first_at = now
         self.last_at = now
+
+    def progress(self, rows: int, image: tuple[int, int] | None, reader: Reader) -> Progress:
+        return Progress(
+            rows=rows,
+            read=self.read,
+            resumed=self.resumed,
+            cache_source=self.cache_source,
+            image=image,
+            completion=self.completion,
+            reasoning=self.completion if reader.in_reasoning else reader.reasoning_tokens,
+            in_reasoning=reader.in_reasoning,
+            in_call=reader.in_call,
+            rounds=self.rounds,
+            drafted=self.drafted,
+            draft_accepted=self.draft_accepted,
+            started_at=self.started_at,
+            first_at=self.first_at,
+            last_at=self.last_at,
+        )
 
     def usage(self, prompt: Prompt, reasoning: int) -> Usage:
         return Usage(
@@ -87,7 +121,7 @@ class Tally:
             drafted=self.drafted,
             draft_accepted=self.draft_accepted,
             spent=self.spent,
-            cache_source="prefix" if self.resumed else "none",
+            cache_source=self.cache_source,
         )
 
 

@@ -1,48 +1,41 @@
-"""The verbs over a model in torch: one sequence, one buffer, no drafter yet (ENG-182, ENG-167)."""
+"""The verbs over a model in torch: one sequence and one buffer (ENG-182, ENG-167)."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import torch
-from torch import Tensor
 
-from tandem.engine.caches.resident import ANCHOR_BYTES, ResidentPrefix
+from tandem.engine.caches.hoard import Hoard, Opening
+from tandem.engine.caches.policy import Policy
+from tandem.engine.caches.resident import ANCHOR_BYTES, Anchors, ResidentPrefix
+from tandem.engine.caches.settings import NO_CACHES, CacheSettings
+from tandem.engine.caches.sides import Side
+from tandem.engine.decoding.asking import shares_of
+from tandem.engine.decoding.counters import Counters
+from tandem.engine.decoding.faults import Faults
+from tandem.engine.decoding.guide import Guide
+from tandem.engine.decoding.hoarding import HoardingEngine
+from tandem.engine.decoding.loans import Lending, TorchLoan
 from tandem.engine.decoding.noise import Noise
+from tandem.engine.decoding.passes import Passes
 from tandem.engine.decoding.penalties import History
-from tandem.engine.decoding.sampler import sample
+from tandem.engine.decoding.rounds import Rounds
 from tandem.engine.decoding.sequence import Rows, Snapshot, TorchSequence
 from tandem.engine.decoding.sight import Eyes
-from tandem.engine.errors import EngineError, NumericalError
+from tandem.engine.drafting.drafter import Drafter
+from tandem.engine.errors import EngineError
 from tandem.engine.models.model import Model
+from tandem.engine.shared import shared_length
 from tandem.engine.text.model import TextModel
 from tandem.engine.text.prompt import Prompt
-from tandem.engine.verbs import EMPTY_TREE, NOTHING_SPENT, Accepted, ModelCard, Prefilled, SamplingRules, Spent, Tree
+from tandem.engine.verbs import Accepted, Loan, ModelCard, Prefilled, SamplingRules, Tree
 
 __all__ = ["TorchEngine"]
 
 
-@dataclass(slots=True)
-class _Counters:
-    """What has been done since the load; plain numbers, no text (ENG-045, ENG-174)."""
-
-    requests: int = 0
-    prefilled_tokens: int = 0
-    resumed_tokens: int = 0
-    """Prompt rows that a cache supplied: tokens saved."""
-    rounds: int = 0
-    drafted_tokens: int = 0
-    accepted_tokens: int = 0
-    committed_tokens: int = 0
-    forced_tokens: int = 0
-    asked_tokens: int = 0
-    errors: int = 0
-
-
-class TorchEngine:
+class TorchEngine(HoardingEngine):
     """One model and one sequence at a time: while one is open, `open` of a second raises `EngineError`.
 
     The rows for the whole window are reserved here (ENG-033). A closed sequence's rows stay in them, and a next prompt
@@ -50,6 +43,8 @@ class TorchEngine:
     `end_anchor`; ENG-037, ENG-107, ENG-110). For a model with recurrent layers a line is such a place only while the
     memory those layers had there is kept, in at most `anchor_bytes` (ENG-108). Every fault of torch inside a verb, a
     failed allocation included, becomes an `EngineError` and leaves the engine usable (ENG-043).
+
+    A `drafter` proposes trees, which change how many tokens a round commits and never which (ENG-065).
     """
 
     def __init__(
@@ -63,20 +58,32 @@ class TorchEngine:
         end_anchor: bool = True,
         anchor_bytes: int = ANCHOR_BYTES,
         eyes: Eyes | None = None,
+        drafter: Drafter | None = None,
+        caches: CacheSettings = NO_CACHES,
+        fingerprint: str = "",
+        policy: Policy | None = None,
+        suffix: Side | None = None,
     ) -> None:
-        """Without `eyes` no prompt may hold images."""
+        """Without `eyes` no prompt may hold images, without a `fingerprint` nothing is kept on a disk."""
         self._model = model
         self._text = text
         self._card = card
-        self._noise = noise or Noise()
         self._eyes = eyes
         self._state = model.new_state(card.max_len)
         self._open: TorchSequence | None = None
         each = self._state.bytes_per_anchor
         limit = anchor_bytes // each if each else None
         self._resident = ResidentPrefix(card.anchor_grid, enabled=resident, end_anchor=end_anchor, limit=limit)
-        self._counters = _Counters()
-        self._spent = NOTHING_SPENT
+        self._guide = Guide(drafter)
+        sides = {name: side for name, side in (("images", eyes), ("suffix", suffix)) if side is not None}
+        self._hoard = Hoard(self._state, self._resident, card.anchor_grid, caches, fingerprint, policy, sides)
+        self._passes = Passes(model, self._state, card.anchor_grid, self._hoard, self._guide, eyes)
+        self._counters = Counters()
+        self._faults = Faults(self._state, self._counters)
+        self._rounds = Rounds(
+            self._passes, self._state, card.vocab_size, self._guide, noise or Noise(), self._faults, self._counters
+        )
+        self._lending = Lending(self._state, self._hoard, self._guide)
 
     @property
     def card(self) -> ModelCard:
@@ -87,80 +94,86 @@ class TorchEngine:
         return self._text
 
     def open(self, prompt: Prompt) -> TorchSequence:
-        if self._open is not None:
-            raise EngineError("a sequence is open already; this engine holds one at a time")
-        if not prompt.ids:
-            raise EngineError("the prompt has no tokens")
-        if len(prompt.ids) >= self._card.max_len:
-            raise EngineError(f"{len(prompt.ids)} prompt tokens leave no room in a window of {self._card.max_len}")
-        if prompt.images and self._eyes is None:
-            raise EngineError("this engine reads no images")
-        anchors = self._resident.resume(prompt.keys)
-        resumed, row = anchors.last, anchors.newest
+        self._check_prompt(prompt)
+        guest = self._lending.loan is not None
+        cold = Opening(Anchors(self._card.anchor_grid, limit=0))
+        opening = cold if guest else self._hoard.open(prompt.keys, prompt.head)
+        resumed, row = opening.anchors.last, opening.row
         self._state.put_back(self._state.empty if resumed is None else resumed.recurrent)
-        self._open = TorchSequence(prompt, History(prompt.ids), anchors, length=row, resumed=row)
-        self._counters.requests += 1
+        self._open = TorchSequence(prompt, History(prompt.ids), opening.anchors, length=row, resumed=row)
+        self._open.source = opening.source
+        self._guide.start(prompt.ids, opening.valid)
+        self._counters.guests += guest
+        self._counters.requests += not guest
         self._counters.resumed_tokens += row
         return self._open
 
     def close(self, seq: TorchSequence) -> None:
         if seq.closed:
             return
-        seq.closed = True
-        seq.row = None
-        self._open = None
-        # Where nothing was forwarded, what was resident before still is.
-        if seq.sound and not self._resident.rows:
-            self._resident.keep(seq.read_keys, seq.anchors, self._state.keep())
-        self._state.put_back(self._state.empty)
-        if self._eyes is not None:
-            self._eyes.release()
+        if self._lending.loan is not None and seq is self._lending.loan.holder:
+            raise EngineError("the engine is lent; a holder is closed when it has it back")
+        try:
+            if self._lending.loan is None:
+                with self._in_verb(seq, "close"):
+                    self._hoard.close(seq.read_keys if seq.sound else None, seq.anchors, self._state.keep)
+        finally:
+            self._guide.end(seq)
+            self._forget(seq)
 
     def prefill(self, seq: TorchSequence, upto: int) -> Prefilled:
         self._check(seq)
         ids, start = seq.prompt.ids, seq.length
-        end = min(upto, len(ids), self._next_cut(start))
+        end = min(upto, len(ids), self._passes.next_cut(start))
         if start < end:
-            with self._fault(seq, "prefill"):
-                hidden = self._read_prompt(seq.prompt, start, end)
-                seq.row = self._row(hidden) if end == len(ids) else None
+            if start == seq.resumed:
+                self._hoard.admit(len(ids), start)
+            with self._in_verb(seq, "prefill"):
+                hidden = self._passes.prompt(seq.prompt, start, end)
+                seq.row = self._passes.row(hidden) if end == len(ids) else None
             seq.length = end
             seq.anchors.prefilled(start, end, self._state.keep())
             self._counters.prefilled_tokens += end - start
-        return Prefilled(min(seq.length, len(ids)), len(ids), seq.resumed)
+            if end == len(ids):
+                self._hoard.prompt_read(seq.prompt.keys, seq.anchors)
+        return Prefilled(min(seq.length, len(ids)), len(ids), seq.resumed, seq.source)
 
     def draft(self, seq: TorchSequence, limit: int) -> Tree:
         self._check(seq)
-        if limit < 1:
-            raise EngineError("a round commits at least one token")
-        return EMPTY_TREE
+        return self._rounds.draft(seq, limit)
 
     def verify(self, pairs: Sequence[tuple[TorchSequence, Tree]]) -> list[Rows]:
-        return [self._verify(seq, tree) for seq, tree in pairs]
+        """As the Protocol says, one pass a pair. Of a tree is cut what is no tree or has no room."""
+        for seq, _ in pairs:
+            self._check_read(seq)
+        return [self._rounds.verify(seq, tree) for seq, tree in pairs]
 
     def accept(self, seq: TorchSequence, rows: Rows, rules: SamplingRules) -> Accepted:
         """As the Protocol says. `rules.mask` is read and not committed to: the generation tells it what was written."""
+        self._check(seq)
         if len(seq.history) >= self._card.max_len:
             raise EngineError(f"the window of {self._card.max_len} tokens is full")
-        started = time.perf_counter()
-        with self._fault(seq, "accept"):
-            token, logprob = sample(rows.logits, rules, seq.history, self._noise, position=rows.position)
-        seq.history.extend((token,))
-        seq.row = None
-        spent = Spent(verify=rows.verify_ms, commit=1e3 * (time.perf_counter() - started))
-        self._counters.rounds += 1
-        self._counters.committed_tokens += 1
-        self._spent += spent
-        return Accepted((token,), () if logprob is None else (logprob,), spent=spent)
+        return self._rounds.accept(seq, rows, rules)
+
+    def settle(self, seq: TorchSequence) -> None:
+        with self._in_verb(seq, "settle"):
+            pass  # every verb that reads the sequence begins by settling it
+
+    def discard(self, seq: TorchSequence) -> None:
+        self.trim(seq, 0)
+
+    def trim(self, seq: TorchSequence, count: int) -> None:
+        self._check(seq)
+        self._rounds.trim(seq, count)
 
     def force(self, seq: TorchSequence, ids: Sequence[int]) -> None:
+        self._check_read(seq)
         if not ids:
             return
-        self._check_read(seq)
-        with self._fault(seq, "force"):
-            hidden, length = self._read_on([*seq.unread, *ids], seq.length)
-            row = self._row(hidden)
-        seq.history.extend(ids)
+        with self._in_verb(seq, "force"):
+            hidden, length = self._passes.on([*seq.unread, *ids], seq.length)
+            row = self._passes.row(hidden)
+        seq.force(ids)
         seq.length, seq.row = length, row
         self._counters.forced_tokens += len(ids)
 
@@ -170,24 +183,21 @@ class TorchEngine:
         # comes later.
         self._check_read(seq)
         question = [*seq.unread, *ids]
-        with self._fault(seq, "ask"):
+        with self._in_verb(seq, "ask"):
             if question:
                 stood = self._state.keep()
-                row = self._row(self._read_on(question, seq.length)[0])
+                row = self._passes.row(self._passes.on(question, seq.length, guided=False)[0])
                 self._state.put_back(stood)
             elif seq.row is None:
                 raise EngineError("a question needs ids or a kept row")
             else:
                 row = seq.row
-            scores = row[torch.tensor(options)].double()
-            if not scores.isfinite().all():
-                raise NumericalError(seq.length + len(question) - 1)
-            shares = torch.softmax(scores, dim=0).tolist()
+            shares = shares_of(row, options, seq.length + len(question) - 1)
         self._counters.asked_tokens += len(ids)
-        return tuple(shares)
+        return shares
 
     def snapshot(self, seq: TorchSequence) -> Snapshot:
-        with self._fault(seq, "snapshot"):
+        with self._in_verb(seq, "snapshot"):
             state = self._state.copy(seq.length)
         output = tuple(seq.history.ids[len(seq.prompt.ids) :])
         return Snapshot(seq.prompt, output, seq.length, seq.row, state, seq.resumed, seq.anchors.all)
@@ -195,35 +205,39 @@ class TorchEngine:
     def restore(self, seq: TorchSequence, snapshot: object) -> None:
         if not isinstance(snapshot, Snapshot):
             raise EngineError("not a snapshot of this engine")
+        if snapshot.length > self._passes.window:
+            raise EngineError(f"a snapshot of {snapshot.length} rows does not fit {self._passes.window}")
         sound = seq.sound
-        with self._fault(seq, "restore"):
-            self._resident.drop()
+        shared = shared_length(tuple(seq.read), snapshot.read)
+        with self._in_verb(seq, "restore"):
+            self._hoard.writing(0, snapshot.length)
             seq.sound = False  # until all of it is loaded
             self._state.load(snapshot.state)
         seq.sound = sound
         seq.prompt, seq.history = snapshot.prompt, History(snapshot.prompt.ids, snapshot.output)
+        seq.forced = [(len(snapshot.prompt.ids), len(seq.history))]  # a snapshot does not say
         seq.length, seq.row = snapshot.length, snapshot.row
         seq.resumed, seq.anchors = snapshot.resumed, self._resident.taken_up(snapshot.anchors)
+        self._guide.start(seq.history.ids, shared)
 
-    def clear(self, caches: Collection[str] | None = None) -> Mapping[str, int]:
-        """Empty the caches named, None: all; bytes given up by each (ENG-123). `EngineError` while a sequence is open.
+    def borrow(self, holder: TorchSequence | None, rows: int) -> TorchLoan:
+        if holder is not self._open:
+            raise EngineError("the holder must be the sequence that is open, or none where none is")
+        loan = self._lending.borrow(holder, rows)
+        self._open = None
+        return loan
 
-        `resident`: its rows lie in the buffer that is reserved for the window, which stays; the recurrent parts of its
-        anchors are given back. `images`, where the engine reads some: what its tower made of them.
-        """
-        there = ["resident"] if self._eyes is None else ["images", "resident"]
+    def give_back(self, loan: Loan) -> None:
+        lent = self._lending.out(loan)
         if self._open is not None:
-            raise EngineError("a sequence is open; caches are emptied between two requests")
-        if unknown := sorted(set(caches or ()) - set(there)):
-            raise EngineError(f"no cache is called {unknown[0]}; there is: {', '.join(there)}")
-        cleared = {}
-        for name in there if caches is None else caches:
-            if name == "images" and self._eyes is not None:
-                cleared[name] = self._eyes.clear()
-            else:
-                cleared[name] = self._held()
-                self._resident.drop()
-        return cleared
+            self._forget(self._open)
+        self._lending.give_back(lent)
+        self._open = lent.holder
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no sequence is open and the engine is not lent."""
+        return self._open is None and self._lending.loan is None
 
     def cost(self) -> Mapping[str, int]:
         # A snapshot costs its rows and, apart from them, the recurrent part and the one row of logits.
@@ -235,99 +249,48 @@ class TorchEngine:
         }
 
     def state(self) -> Mapping[str, int]:
-        counted = {field.name: getattr(self._counters, field.name) for field in fields(_Counters)}
         opened = self._open  # one look: the engine's thread may close it meanwhile
         rows = opened.length if opened is not None else self._resident.rows
-        held = {**self._resident.state(), "resident_bytes": self._held()}
-        spent = {f"{name}_ms_by_none": round(ms) for name, ms in asdict(self._spent).items()}
-        return (
-            counted
-            | spent
-            | held
-            | (dict(self._eyes.state()) if self._eyes is not None else {})
-            | {"kv_bytes": self._state.kv.nbytes, "kv_rows": self._state.max_len, "kv_rows_used": rows}
-        )
+        return {
+            **self._counters.state(),
+            **self._guide.state(),
+            **self._hoard.state(),
+            **({} if self._eyes is None else self._eyes.state()),
+            "kv_bytes": self._state.kv.nbytes,
+            "kv_rows": self._state.max_len,
+            "kv_rows_used": rows,
+        }
 
-    def _held(self) -> int:
-        """Bytes that the resident prefix uses."""
-        state = self._state
-        return self._resident.rows * state.bytes_per_token + self._resident.anchors_held * state.bytes_per_anchor
+    def _forget(self, seq: TorchSequence) -> None:
+        """What a sequence holds is free."""
+        seq.closed = True
+        seq.row, seq.verified, seq.pending = None, None, None
+        self._open = None
+        self._state.put_back(self._state.empty)
+        if self._eyes is not None and self._lending.loan is None:
+            self._eyes.release()
 
-    def _verify(self, seq: TorchSequence, tree: Tree) -> Rows:
-        self._check_read(seq)
-        if tree.tokens:
-            raise EngineError("this engine verifies no drafts")
-        verify_ms = 0.0
-        if seq.row is None:
-            started = time.perf_counter()
-            with self._fault(seq, "verify"):
-                hidden, length = self._read_on(seq.unread, seq.length)
-                row = self._row(hidden)
-            seq.length, seq.row = length, row
-            verify_ms = 1e3 * (time.perf_counter() - started)
-        assert seq.row is not None
-        return Rows(seq.row, seq.length - 1, verify_ms)
-
-    def _next_cut(self, start: int) -> int:
-        grid = self._card.anchor_grid
-        return (start // grid + 1) * grid
-
-    def _read_on(self, ids: Sequence[int], start: int) -> tuple[Tensor, int]:
-        """Forward `ids` from row `start` on, cut as a prefill would be: hidden states of the last cut, and the end."""
-        if not ids:
-            raise EngineError("there is no token to forward")
-        end = start + len(ids)
-        cuts = [*range(self._next_cut(start), end, self._card.anchor_grid), end]
-        hidden = None
-        for low, high in zip([start, *cuts], cuts, strict=False):
-            hidden = self._forward(ids[low - start : high - start], low)
-        assert hidden is not None
-        return hidden, end
-
-    def _read_prompt(self, prompt: Prompt, start: int, end: int) -> Tensor:
-        """Forward rows `start` to below `end` of a prompt, images among them."""
-        if prompt.images and self._eyes is not None:
-            self._resident.drop()
-            if (hidden := self._eyes.read(prompt, start, end, self._state)) is not None:
-                return hidden
-        return self._forward(prompt.ids[start:end], start)
-
-    def _forward(self, ids: Sequence[int], start: int) -> Tensor:
-        if start + len(ids) > self._card.max_len:
-            raise EngineError(f"{start + len(ids)} rows do not fit a window of {self._card.max_len}")
-        self._resident.drop()  # a sequence that has resumed needs it no more, and rows of it are overwritten here
-        return self._model.forward(torch.tensor(ids), start, self._state)
-
-    def _row(self, hidden: Tensor) -> Tensor:
-        """Logits (vocab) of the last of `hidden`'s rows."""
-        return self._model.logits(hidden[-1:])[0]
+    def _check_prompt(self, prompt: Prompt) -> None:
+        if self._open is not None:
+            raise EngineError("a sequence is open already; this engine holds one at a time")
+        if not prompt.ids:
+            raise EngineError("the prompt has no tokens")
+        if len(prompt.ids) >= self._passes.window:
+            raise EngineError(f"{len(prompt.ids)} prompt tokens leave no room in {self._passes.room}")
+        if prompt.images and (self._eyes is None or self._lending.loan is not None):
+            raise EngineError("this engine reads no images" if self._eyes is None else "a guest brings no images")
 
     def _check(self, seq: TorchSequence) -> None:
         if seq.closed:
             raise EngineError("the sequence is closed")
+        if seq is not self._open:
+            raise EngineError("the engine is lent; its holder waits until it is given back")
 
     def _check_read(self, seq: TorchSequence) -> None:
         self._check(seq)
         if not seq.prompt_read:
             raise EngineError(f"{seq.length} of {len(seq.prompt.ids)} prompt tokens are read; prefill the rest first")
 
-    @contextmanager
-    def _fault(self, seq: TorchSequence, verb: str) -> Iterator[None]:
-        """Run a verb's work without autograd; a fault of torch ends the request (ENG-043).
-
-        A forward that fails has written rows from its first one on only, which the sequence does not count yet: those
-        below `length` serve the next request, and the recurrent part is put back to where it stood. After a row that
-        is not finite nothing serves it, for nobody knows its origin.
-        """
+    def _in_verb(self, seq: TorchSequence, verb: str) -> AbstractContextManager[None]:
         self._check(seq)
-        stood = self._state.keep()
-        try:
-            with torch.inference_mode():
-                yield
-        except (RuntimeError, IndexError, MemoryError, EngineError) as error:
-            self._state.put_back(stood)
-            self._counters.errors += 1
-            if isinstance(error, EngineError):
-                seq.sound = seq.sound and not isinstance(error, NumericalError)
-                raise
-            raise EngineError(f"{verb} failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
+        return self._faults.in_verb(seq, verb)

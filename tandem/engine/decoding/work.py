@@ -5,9 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
+from tandem.engine.decoding.language import allowed
 from tandem.engine.verbs import Accepted, Engine, Prefilled, RowsT, SamplingRules, SeqT
 
-__all__ = ["Answer", "Ask", "Ended", "Force", "Forced", "Prefill", "Result", "Round", "Work", "perform"]
+__all__ = [
+    "Answer",
+    "Ask",
+    "Ended",
+    "Force",
+    "Forced",
+    "Prefill",
+    "Result",
+    "Round",
+    "Trim",
+    "Trimmed",
+    "Work",
+    "perform",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +55,13 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class Trim:
+    """Keep the first `count` tokens of the last round: the answer has ended with them (ENG-094)."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """No work is left; the last deltas hold the `Finish`."""
 
@@ -59,8 +80,13 @@ class Answer:
     probabilities: tuple[float, ...]
 
 
-Work: TypeAlias = Prefill | Round | Force | Ask
-Result: TypeAlias = Prefilled | Accepted | Forced | Answer
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """What was behind the end stands in the sequence no more."""
+
+
+Work: TypeAlias = Prefill | Round | Force | Ask | Trim
+Result: TypeAlias = Prefilled | Accepted | Forced | Answer | Trimmed
 
 
 def perform(engine: Engine[SeqT, RowsT], seq: SeqT, work: Work, rules: SamplingRules) -> Result:
@@ -69,12 +95,16 @@ def perform(engine: Engine[SeqT, RowsT], seq: SeqT, work: Work, rules: SamplingR
         case Prefill(upto):
             return engine.prefill(seq, upto)
         case Round(limit):
-            [rows] = engine.verify([(seq, engine.draft(seq, limit))])
+            tree = allowed(engine.draft(seq, limit), rules.mask)
+            [rows] = engine.verify([(seq, tree)])
             return engine.accept(seq, rows, rules)
         case Force(ids):
             engine.force(seq, ids)
             return Forced(ids)
         case Ask(ids, options):
             return Answer(engine.ask(seq, ids, options))
+        case Trim(count):
+            engine.trim(seq, count)
+            return Trimmed()
         case _:
             assert_never(work)

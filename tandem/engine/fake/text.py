@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from tandem.engine.fake.script import Script, find_script, parse_script
 from tandem.engine.fake.template import segments, thinking_of
-from tandem.engine.fake.vocabulary import END_OF_TEXT, IM_END, SPECIALS, VOCAB_SIZE, Vocabulary
+from tandem.engine.fake.vocabulary import END_OF_TEXT, IM_END, IMAGE_PAD, SPECIALS, VOCAB_SIZE, Vocabulary
+from tandem.engine.text.images import LoadedImages, Patches, PromptImage
 from tandem.engine.text.model import Conversation
 from tandem.engine.text.prompt import Prompt, Span
 
@@ -60,7 +62,8 @@ class FakeText:
             if segment == IM_END:
                 insertion = len(ids)
             ids.append(segment)
-        return FakePrompt(tuple(ids), (Span("client", 0, len(ids)),), insertion, thinking, script=script)
+        images = tuple(_images(ids, conversation.images))
+        return FakePrompt(tuple(ids), (Span("client", 0, len(ids)),), insertion, thinking, images, script=script)
 
     def read(self, prompt: str | Sequence[int]) -> FakePrompt:
         """As the Protocol says. The script is searched in the prompt itself, ids read back as text."""
@@ -70,3 +73,12 @@ class FakeText:
             text, ids = b"".join(map(self.vocabulary.piece, prompt)).decode("utf-8", "replace"), tuple(prompt)
         spans = (Span("client", 0, len(ids)),) if ids else ()
         return FakePrompt(ids, spans, len(ids), script=parse_script(text, "prompt"))
+
+
+def _images(ids: Sequence[int], loaded: LoadedImages) -> Iterator[PromptImage]:
+    """Where the prompt's images lie, as far as their pixels are at hand; nobody reads those."""
+    pads = [at for at, token in enumerate(ids) if token == IMAGE_PAD]
+    at = 0
+    for picture, rows in zip(loaded.pictures, loaded.rows, strict=False):
+        yield PromptImage(pads[at], Patches(rows, 1, hashlib.sha256(picture.rgb).digest(), None))
+        at += rows

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
-__all__ = ["OPS", "Choice", "Op", "Sizes", "choose", "report"]
+__all__ = ["OPS", "Choice", "Choose", "Chosen", "Op", "Sizes", "choose", "report"]
 
 Sizes: TypeAlias = Mapping[str, int]
 """What an operation will be asked for, by the letters of its twin's docstring: `rows`, `n`, `k`, `dk`, `dv`, `size`."""
@@ -54,6 +54,29 @@ def choose(op: str, device: torch.device | str, sizes: Sizes = MappingProxyType(
         return Choice(op, "torch", reason, getattr(importlib.import_module(f"{_HERE}.{entry.module}"), entry.twin))
     kernels = importlib.import_module(f"{_HERE}.triton.{entry.module}")
     return Choice(op, "triton", "", getattr(kernels, entry.kernel))
+
+
+Choose: TypeAlias = Callable[[str, torch.device | str, Sizes], Choice]
+"""`choose`, or what a test has in its place."""
+
+
+class Chosen:
+    """The choices of one model, as it makes them while it loads."""
+
+    def __init__(self, device: torch.device, choose: Choose = choose) -> None:
+        self._device = device
+        self._choose = choose
+        self._made: list[Choice] = []
+
+    def __call__(self, op: str, **sizes: int) -> Callable[..., Any]:
+        """What serves `op` at these sizes."""
+        made = self._choose(op, self._device, sizes)
+        self._made.append(made)
+        return made.run
+
+    def report(self) -> dict[str, str]:
+        """For the load report; of an operation that is served in two ways the twin, with its reason."""
+        return report(sorted(self._made, key=lambda each: each.kind == "torch"))
 
 
 def report(choices: Iterable[Choice]) -> dict[str, str]:
@@ -105,6 +128,8 @@ OPS: Mapping[str, Op] = MappingProxyType(
         "conv_commit": Op("conv", "conv_commit", "conv_commit", _few),
         "rms_norm": Op("norms", "rms_norm", "rms_norm", invariant=True),
         "gated_rms_norm": Op("norms", "gated_rms_norm", "gated_rms_norm", invariant=True),
+        "delta_gates": Op("pointwise", "delta_gates", "delta_gates", invariant=True),
+        "gated_silu": Op("pointwise", "gated_silu", "gated_silu", invariant=True),
         "rotary": Op("rotary", "rotary", "rotary", invariant=True),
         "nvfp4_linear": Op("linear", "nvfp4_linear", "nvfp4_linear", _nvfp4, invariant=True),
         "fp8_linear": Op("linear", "fp8_linear", "fp8_linear", _few, invariant=True),

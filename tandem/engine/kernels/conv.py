@@ -19,15 +19,16 @@ from tandem.engine.kernels.trees import climb
 __all__ = ["causal_conv", "conv_commit", "conv_verify"]
 
 
-def causal_conv(x: Tensor, tail: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+def causal_conv(x: Tensor, tail: Tensor, weight: Tensor, new: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """(T, C) behind `tail` (W - 1, C) through `weight` (C, W): the activations (T, C) and the tail after the last row.
 
-    The new tail shares no memory with what was given.
+    The new tail lies in `new`, which is not `tail`, or shares no memory with what was given.
     """
     rows, before = x.shape[0], tail.shape[0]
     inputs = torch.cat((tail, x.to(tail.dtype)))  # (W - 1 + T, C)
     shifted = [inputs[step : step + rows] for step in range(before + 1)]
-    return _mix(shifted, weight, x.dtype), inputs[rows:].clone()
+    after = inputs[rows:]
+    return _mix(shifted, weight, x.dtype), after.clone() if new is None else new.copy_(after)
 
 
 def conv_verify(x: Tensor, tail: Tensor, weight: Tensor, parents: Tensor) -> Tensor:

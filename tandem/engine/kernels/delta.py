@@ -9,7 +9,7 @@ What is given and what is done here, for every form alike:
 
 - `q` and `k` come as the convolution leaves them. They are made unit vectors here (x / sqrt(Σx² + 1e-6)), and q is then
   divided by sqrt(Dk); both in fp32. They have H heads, or a divisor of H: value head h then reads head h / (H / Hk).
-- `g` is in log space and at most 0, `beta` in 0 … 1; `gates` makes both. Everything is taken to fp32.
+- `g` is in log space and at most 0, `beta` in 0 … 1; `pointwise.delta_gates` makes both. Everything is taken to fp32.
 - Outputs are rounded to the type of `v`. A state that is given is never written; the new one shares no memory with it.
 
 The chunked form follows "Parallelizing Linear Transformers with the Delta Rule" (arXiv:2406.06484): within a chunk the
@@ -33,7 +33,7 @@ from torch.nn import functional
 
 from tandem.engine.kernels.trees import climb, seen
 
-__all__ = ["CHUNK", "DeltaRecords", "delta_chunk", "delta_commit", "delta_step", "delta_verify", "gates"]
+__all__ = ["CHUNK", "DeltaRecords", "delta_chunk", "delta_commit", "delta_step", "delta_verify"]
 
 CHUNK = 64
 """Rows that are solved together."""
@@ -50,26 +50,21 @@ class DeltaRecords:
     gates: Tensor  # (N, H) fp32: each row's own g
 
 
-def gates(a: Tensor, b: Tensor, a_log: Tensor, dt_bias: Tensor) -> tuple[Tensor, Tensor]:
-    """(g, beta) of the projections `a` and `b` (T, H): g = -exp(A_log) softplus(a + dt_bias) in fp32, β = sigmoid(b).
-
-    β keeps the type of `b`, as the reference does.
-    """
-    return -a_log.float().exp() * functional.softplus(a.float() + dt_bias.float()), b.sigmoid()
-
-
-def delta_step(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+def delta_step(
+    q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, state: Tensor, new: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """One row: q, k (Hk, Dk), v (H, Dv), g, beta (H), state (H, Dk, Dv) to (out (H, Dv), new state).
 
-    The old state is read once for key and query together: Sᵀq after the row is exp(g) S₀ᵀq + (k · q) u.
+    The new state lies in `new` where that is given, which may be `state` itself. The old one is read once for key and
+    query together: Sᵀq after the row is exp(g) S₀ᵀq + (k · q) u.
     """
     q, k = _unit(q, k, v.shape[0])
     decay = g.float().exp()[:, None]
     old = torch.bmm(torch.stack((k, q), 1), state) * decay[:, None]  # (H, 2, Dv): Sᵀk and Sᵀq after the decay
     u = beta.float()[:, None] * (v.float() - old[:, 0])
     out = old[:, 1] + (k * q).sum(-1, keepdim=True) * u
-    new = torch.addcmul(state * decay[:, None], k[:, :, None], u[:, None])
-    return out.to(v.dtype), new
+    after = torch.addcmul(state * decay[:, None], k[:, :, None], u[:, None])
+    return out.to(v.dtype), after if new is None else new.copy_(after)
 
 
 def delta_chunk(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

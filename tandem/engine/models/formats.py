@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from tandem.engine.checkpoints.rows import Rows, Stack, chunks, rows_of
-from tandem.engine.models.matrix import DenseMatrix
+from tandem.engine.models.digits import DigitMatrix
+from tandem.engine.models.matrix import DenseMatrix, Matrix
 from tandem.engine.models.packed import Int4Matrix, Int8Matrix
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "CpuWeights",
     "Part",
     "bytes_of",
+    "copies",
     "default_for",
     "dense",
     "matrix",
@@ -29,8 +31,8 @@ __all__ = [
 ]
 
 CpuWeights: TypeAlias = Literal["fp32", "bf16", "int8", "int4"]
-CpuMatrix: TypeAlias = DenseMatrix | Int8Matrix | Int4Matrix
-CpuTable: TypeAlias = DenseMatrix | Int8Matrix
+CpuMatrix: TypeAlias = DenseMatrix | DigitMatrix | Int8Matrix | Int4Matrix
+CpuTable: TypeAlias = DenseMatrix | DigitMatrix | Int8Matrix
 """A table is a matrix as well, so a tied head is the embedding itself."""
 
 CPU_WEIGHTS: tuple[CpuWeights, ...] = get_args(CpuWeights)
@@ -40,7 +42,7 @@ KERNELS: Mapping[str, str] = MappingProxyType(
     {
         "fp32": "torch linear",
         "bf16": "torch linear, mv for one row",
-        "int8": "torch weight_int8pack",
+        "int8": "onednn integers, else torch weight_int8pack",
         "int4": "torch weight_int4pack",
     }
 )
@@ -63,15 +65,14 @@ def default_for(formats: Iterable[str]) -> CpuWeights:
 def matrix(weight: Tensor | Rows, bias: Tensor | None, kind: CpuWeights) -> CpuMatrix:
     """A layer's matrix. A shape that has no kernel of `kind` gets the next wider one."""
     if kind == "int4" and Int4Matrix.takes(weight.shape):
-        return Int4Matrix(weight, bias)
+        return Int4Matrix(weight, bias, keeps_copy=Int4Matrix.may_keep_copy(weight.shape))
     return table(weight, bias, kind)
 
 
 def table(weight: Tensor | Rows, bias: Tensor | None, kind: CpuWeights) -> CpuTable:
     """The embedding or the head. Under `int4` they are int8: in 4 bits a head alone fails the quality gate."""
-    if kind in ("int4", "int8") and Int8Matrix.takes(weight.shape):
-        return Int8Matrix(weight, bias)
-    return dense(weight, bias, kind)
+    form = _int8(weight.shape) if kind in ("int4", "int8") else None
+    return dense(weight, bias, kind) if form is None else form(weight, bias)
 
 
 def dense(weight: Tensor | Rows, bias: Tensor | None, kind: CpuWeights) -> DenseMatrix:
@@ -103,7 +104,17 @@ def bytes_of(shape: Sequence[int], kind: CpuWeights, *, layer: bool) -> int:
     if len(shape) != 2 or kind == "fp32":
         return 4 * count
     if kind == "int4" and layer and Int4Matrix.takes(shape):
-        return Int4Matrix.bytes_for(shape)
-    if kind != "bf16" and Int8Matrix.takes(shape):
-        return Int8Matrix.bytes_for(shape)
-    return 2 * count
+        return Int4Matrix.bytes_for(shape) + (2 * count if Int4Matrix.may_keep_copy(shape) else 0)
+    form = None if kind == "bf16" else _int8(shape)
+    return 2 * count if form is None else form.bytes_for(shape)
+
+
+def copies(matrices: Iterable[Matrix]) -> dict[str, int]:
+    """Bytes of the bf16 copies that matrices keep, which a single row does not read: a group of `Model.nbytes`."""
+    count = sum(matrix.copy_nbytes for matrix in matrices if isinstance(matrix, Int4Matrix))
+    return {"copies": count} if count else {}
+
+
+def _int8(shape: Sequence[int]) -> type[DigitMatrix | Int8Matrix] | None:
+    """What keeps a matrix of `shape` in 8 bits, if anything does."""
+    return DigitMatrix if DigitMatrix.takes(shape) else Int8Matrix if Int8Matrix.takes(shape) else None

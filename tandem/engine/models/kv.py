@@ -9,15 +9,21 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from tandem.engine.models.placement import CPU, Placement
+
 __all__ = ["KVCache", "KVRows", "LayerRows"]
 
 
 @dataclass(frozen=True, slots=True)
 class KVRows:
-    """A copy of the first rows of a cache: two tensors (layers, kv_heads, rows, head_dim)."""
+    """Some rows of a cache, copied but for `KVCache.span`: two tensors (layers, kv_heads, rows, head_dim)."""
 
     keys: Tensor
     values: Tensor
+
+    @property
+    def nbytes(self) -> int:
+        return self.keys.nbytes + self.values.nbytes
 
 
 class LayerRows(NamedTuple):
@@ -29,21 +35,21 @@ class LayerRows(NamedTuple):
 
 
 class KVCache:
-    """Keys and values, each (layers, kv_heads, max_len, head_dim) in fp32.
+    """Keys and values, each (layers, kv_heads, max_len, head_dim) in the type of its placement.
 
     The cache does not know how many of its rows hold anything: a forward that starts at row n reads the rows below n
     and writes from n on. Rows at and above a sequence's length are scratch.
     """
 
-    def __init__(self, layers: int, kv_heads: int, max_len: int, head_dim: int) -> None:
+    def __init__(self, layers: int, kv_heads: int, max_len: int, head_dim: int, placement: Placement = CPU) -> None:
         # Zeros and not `empty`: the pages are touched here, so a start that succeeds has its memory.
-        self._rows = torch.zeros(layers, 2 * kv_heads, max_len, head_dim)
+        self._rows = torch.zeros(layers, 2 * kv_heads, max_len, head_dim, dtype=placement.kv, device=placement.device)
         self.keys, self.values = self._rows[:, :kv_heads], self._rows[:, kv_heads:]
 
     @staticmethod
-    def bytes_for(layers: int, kv_heads: int, max_len: int, head_dim: int) -> int:
+    def bytes_for(layers: int, kv_heads: int, max_len: int, head_dim: int, placement: Placement = CPU) -> int:
         """What a cache of these sizes takes."""
-        return 2 * layers * kv_heads * max_len * head_dim * torch.float32.itemsize
+        return 2 * layers * kv_heads * max_len * head_dim * placement.kv.itemsize
 
     @property
     def max_len(self) -> int:
@@ -69,15 +75,20 @@ class KVCache:
     def gather(self, start: int, path: Sequence[int]) -> None:
         """Rows start + path[0], start + path[1], … become the rows from `start` on."""
         if list(path) != list(range(len(path))):
-            rows = torch.tensor(path) + start
+            rows = torch.tensor(path, device=self._rows.device) + start
             self._rows[:, :, start : start + len(path)] = self._rows[:, :, rows]
 
-    def copy(self, length: int) -> KVRows:
-        """A copy of the first `length` rows."""
-        return KVRows(self.keys[:, :, :length].clone(), self.values[:, :, :length].clone())
+    def copy(self, length: int, start: int = 0) -> KVRows:
+        """A copy of `length` rows from `start` on."""
+        end = start + length
+        return KVRows(self.keys[:, :, start:end].clone(), self.values[:, :, start:end].clone())
 
     def load(self, rows: KVRows) -> None:
         """Put copied rows back where they came from; the copy stays as it is."""
         length = rows.keys.shape[2]
         self.keys[:, :, :length] = rows.keys
         self.values[:, :, :length] = rows.values
+
+    def span(self, start: int, end: int) -> KVRows:
+        """Views of the rows from `start` to below `end`, to be written."""
+        return KVRows(self.keys[:, :, start:end], self.values[:, :, start:end])

@@ -6,6 +6,7 @@ Shapes in comments: T rows of the chunk, L rows in the cache after it, H query h
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from torch.nn import functional
 from tandem.engine.kernels.trees import seen
 from tandem.engine.models.matrix import Matrix
 
-__all__ = ["attend", "behind", "causal", "rms", "swiglu"]
+__all__ = ["attend", "behind", "causal", "joined", "parted", "rms", "rms_apart", "swiglu"]
 
 
 def rms(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -25,6 +26,21 @@ def rms(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         mean: float = torch.dot(row, row).item() / row.shape[0]
         return x * (weight * (1 / math.sqrt(mean + eps)))
     return functional.rms_norm(x, weight.shape, weight, eps)
+
+
+def rms_apart(x: Tensor, counts: Sequence[int], weight: Tensor, eps: float) -> Tensor:
+    """`rms` of so many rows of each sequence, each with the bits that it has alone (ENG-162)."""
+    return joined([rms(part, weight, eps) for part in parted(x, counts)])
+
+
+def parted(x: Tensor, counts: Sequence[int]) -> Sequence[Tensor]:
+    """So many rows of each sequence; of one, `x` itself, which costs no call."""
+    return [x] if len(counts) == 1 else torch.split_with_sizes(x, list(counts))
+
+
+def joined(parts: Sequence[Tensor]) -> Tensor:
+    """The rows of several sequences, one after the other; those of one as they lie."""
+    return parts[0] if len(parts) == 1 else torch.cat(tuple(parts))
 
 
 def swiglu(x: Tensor, gate_up: Matrix, down: Matrix) -> Tensor:

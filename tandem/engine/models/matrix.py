@@ -8,7 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["DenseMatrix", "Matrix", "Table"]
+__all__ = ["DenseMatrix", "Head", "Matrix", "Table"]
+
+
+FEW = 64
+"""Rows up to which a bf16 product is taken with the weights on the left. With more, to turn the result costs more."""
 
 
 class Matrix(Protocol):
@@ -43,6 +47,10 @@ class Table(Protocol):
         """The rows `ids` (rows, int64) as a new (rows, K) in fp32."""
 
 
+class Head(Matrix, Table, Protocol):
+    """A matrix that is a table as well, as a tied head is the embedding."""
+
+
 class DenseMatrix:
     """A matrix kept as the numbers themselves, one tensor (N, K) in fp32 or bf16 and a bias (N) where it has one.
 
@@ -69,10 +77,12 @@ class DenseMatrix:
 
     def __call__(self, x: Tensor) -> Tensor:
         x = x.to(self._weight.dtype)
-        if self._narrow and x.shape[0] == 1 and self._bias is None:
-            # oneDNN packs a bf16 matrix anew for every product; the matrix-vector kernel reads it as it lies.
-            return torch.mv(self._weight, x[0])[None]
-        return functional.linear(x, self._weight, self._bias)
+        if not self._narrow or x.shape[0] > FEW:
+            return functional.linear(x, self._weight, self._bias)
+        # oneDNN packs the right one of two bf16 matrices anew for every product; on the left the weights are read as
+        # they lie, once for all rows, and what is packed is small.
+        y = torch.mv(self._weight, x[0])[None] if x.shape[0] == 1 else (self._weight @ x.t()).t().contiguous()
+        return y if self._bias is None else y + self._bias
 
     def take(self, ids: Tensor) -> Tensor:
         return self._weight[ids].float()

@@ -2,9 +2,9 @@
 
 Both multiply bf16 activations by integer codes and sum in fp32, so an activation costs no more than its rounding to
 bf16. Many rows are multiplied by a bf16 copy of the weights, made for the product and dropped after it: the kernels
-turn codes into numbers again for every few rows. Against the `dequantised` weights in fp32 a result is off by at most
-`BOUND` times (|x| |W|^T + |y|) per element, whichever way it was made (ENG-028). A row's bits are the same alone and
-among up to `INT8_ROWS` or `INT4_ROWS` rows (ENG-027).
+turn codes into numbers again for every few rows. A small matrix in 4 bits keeps that copy. Against the `dequantised`
+weights in fp32 a result is off by at most `BOUND` times (|x| |W|^T + |y|) per element, whichever way it was made
+(ENG-028). A row's bits are the same alone and among up to `INT8_ROWS` or `INT4_ROWS` rows (ENG-027).
 """
 
 from __future__ import annotations
@@ -17,15 +17,22 @@ from torch import Tensor
 from torch.nn import functional
 
 from tandem.engine.checkpoints.rows import Rows, chunks
+from tandem.engine.models.matrix import DenseMatrix
 
-__all__ = ["BOUND", "GROUP", "INT4_ROWS", "INT8_ROWS", "Int4Matrix", "Int8Matrix"]
+__all__ = ["BOUND", "GROUP", "INT4_ROWS", "INT8_ROWS", "Int4Matrix", "Int8Matrix", "int8_codes"]
 
 BOUND = 2 * 2.0**-8
 """Two roundings to bf16, which keeps eight bits: of x and a weight, and of a sum and its product with a scale."""
 INT8_ROWS = 12
 """Rows up to which the int8 kernel is faster than a bf16 copy (Xeon with AMX; elsewhere the border lies higher)."""
 INT4_ROWS = 32
-"""The same for int4. With more rows the kernel leaves its fast path."""
+"""The same for int4. With more rows the kernel leaves its fast path. A kept copy would be faster from 8 rows on, a
+verify of 16 by a third; but its weights are rounded, and drafts would part more texts at near ties, some by more.
+"""
+_KEPT = 1 << 21
+"""Codes up to which a matrix in 4 bits may keep its copy, of four times their bytes: models of so small matrices are
+small themselves, and to make their copies anew takes a third of a short prompt's time.
+"""
 GROUP = 32
 """Columns that share a scale in 4 bits; GGUF's Q4_0 and Q4_1 have blocks of 32 too, so theirs are kept as they are."""
 _BLOCK = 64
@@ -41,17 +48,14 @@ class Int8Matrix:
     format = "int8"
 
     def __init__(self, weight: Tensor | Rows, bias: Tensor | None = None) -> None:
-        """Quantise `weight` (N, K), nearest code, the largest of a row at 127."""
+        """Quantise `weight` (N, K)."""
         rows, columns = weight.shape
         if not self.takes((rows, columns)):
             raise ValueError(f"no int8 kernel for a matrix of shape {list(weight.shape)}")
         self._codes = torch.empty(rows, columns, dtype=torch.int8)
         self._scales = torch.empty(rows, dtype=torch.bfloat16)
         for at, chunk in chunks(weight):
-            scales = (chunk.abs().amax(dim=1) / 127).to(torch.bfloat16)
-            divisor = torch.where(scales == 0, 1, scales.float())
-            self._codes[at] = (chunk / divisor[:, None]).round_().clamp_(-127, 127)
-            self._scales[at] = scales
+            self._codes[at], self._scales[at] = int8_codes(chunk)
         self._bias = bias
 
     @staticmethod
@@ -90,6 +94,13 @@ class Int8Matrix:
         return self._codes[ids] * self._scales[ids].float()[:, None]
 
 
+def int8_codes(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Codes (N, K), whole numbers in fp32, and scales (N) in bf16: the nearest, with the largest of a row at 127."""
+    scales = (weight.abs().amax(dim=1) / 127).to(torch.bfloat16)
+    divisor = torch.where(scales == 0, 1, scales.float())
+    return (weight / divisor[:, None]).round_().clamp_(-127, 127), scales
+
+
 class Int4Matrix:
     """Codes 0…15, packed for the kernel, and per group of 32 columns a bf16 scale and zero:
     weight = (code - 8) x scale + zero.
@@ -100,7 +111,7 @@ class Int4Matrix:
 
     format = "int4"
 
-    def __init__(self, weight: Tensor | Rows, bias: Tensor | None = None) -> None:
+    def __init__(self, weight: Tensor | Rows, bias: Tensor | None = None, *, keeps_copy: bool = False) -> None:
         """Quantise `weight` (N, K): per group the better of the forms that Q4_1 and Q4_0 have."""
         rows, columns = weight.shape
         if not self.takes((rows, columns)):
@@ -108,16 +119,24 @@ class Int4Matrix:
         self._shape = (rows, columns)
         self._codes = torch.empty(rows, columns // 2, dtype=torch.uint8)
         self._scales_zeros = torch.empty(columns // GROUP, rows, 2, dtype=torch.bfloat16)
+        copy = torch.empty(rows, columns, dtype=torch.bfloat16) if keeps_copy else None
         for at, chunk in chunks(weight):
             codes, scales, zeros = _quantised(chunk)
             # Rows are interleaved within blocks that no chunk cuts, so packed parts are parts of the packed whole.
             self._codes[at] = torch._convert_weight_to_int4pack_for_cpu(codes, 1)
             self._scales_zeros[:, at] = torch.stack((scales, zeros), dim=-1).transpose(0, 1)
+            if copy is not None:
+                copy[at] = _values(codes, scales, zeros)
+        self._copy = None if copy is None else DenseMatrix(copy)
         self._bias = bias
 
     @staticmethod
     def takes(shape: Sequence[int]) -> bool:
         return shape[0] % 16 == 0 and shape[1] % GROUP == 0
+
+    @staticmethod
+    def may_keep_copy(shape: Sequence[int]) -> bool:
+        return shape[0] * shape[1] <= _KEPT
 
     @staticmethod
     def bytes_for(shape: Sequence[int]) -> int:
@@ -132,10 +151,17 @@ class Int4Matrix:
     def nbytes(self) -> int:
         return self._codes.nbytes + self._scales_zeros.nbytes + (0 if self._bias is None else self._bias.nbytes)
 
+    @property
+    def copy_nbytes(self) -> int:
+        """What one row does not read."""
+        return 0 if self._copy is None else self._copy.nbytes
+
     def __call__(self, x: Tensor) -> Tensor:
         x = x.to(torch.bfloat16)
         if x.shape[0] <= INT4_ROWS:
             y = self._product(x)
+        elif self._copy is not None:
+            y = self._copy(x)
         elif self._shape[0] % _BLOCK == 0 and _interleaves():
             y = x @ self._transposed()
         else:
@@ -155,9 +181,7 @@ class Int4Matrix:
     @staticmethod
     def dequantised(weight: Tensor) -> Tensor:
         """(N, K) in fp32: what `weight` becomes. The packed codes have a layout of the processor's own."""
-        codes, scales, zeros = _quantised(weight)
-        groups = codes.view(weight.shape[0], -1, GROUP) - 8
-        return (groups * scales.float()[..., None] + zeros.float()[..., None]).view(weight.shape)
+        return _values(*_quantised(weight))
 
 
 @lru_cache(maxsize=1)
@@ -179,6 +203,12 @@ def _unpacked(packed: Tensor) -> Tensor:
     by_block[..., :half] = (blocks & 15).view(torch.int8) - 8
     by_block[..., half:] = (blocks >> 4).view(torch.int8) - 8
     return codes.view(columns, rows)
+
+
+def _values(codes: Tensor, scales: Tensor, zeros: Tensor) -> Tensor:
+    """What codes (N, K) stand for, in fp32."""
+    groups = codes.view(codes.shape[0], -1, GROUP) - 8
+    return (groups * scales.float()[..., None] + zeros.float()[..., None]).view(codes.shape)
 
 
 def _quantised(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -4,13 +4,16 @@ A recurrence adds each token to a matrix of fixed size, and nothing can be taken
 is a value: a forward makes a new one and leaves the old one as it was, no tensor of it is ever written. To keep a point
 of a sequence is to hold its value, to go back is to put it in place, and a forward that fails half-way has changed
 nothing. A model without such layers has the value of no layers.
+
+A captured graph is the one exception: it writes where it always writes. What lies there is `moved` first where somebody
+still holds it (`places.py`), so the numbers of a value never change. Hold the value, not its tensors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -18,19 +21,20 @@ from torch import Tensor
 from tandem.engine.checkpoints.config import ModelConfig
 from tandem.engine.kernels.conv import conv_commit
 from tandem.engine.kernels.delta import DeltaRecords, delta_commit
+from tandem.engine.models.placement import CPU, Placement
 
-__all__ = ["NO_LAYERS", "LayerMemory", "LayerRecords", "Recurrent"]
+__all__ = ["NO_LAYERS", "Commit", "LayerMemory", "LayerRecords", "Recurrent", "by_twins"]
 
 
 class LayerMemory(NamedTuple):
     """What one Gated DeltaNet layer remembers (ENG-007)."""
 
     matrix: Tensor  # (value heads, key head, value head) in fp32
-    tail: Tensor  # (W - 1, channels) in fp32: the newest inputs of its convolution, the newest last
+    tail: Tensor  # (W - 1, channels) as activations: the newest inputs of its convolution, the newest last
 
-    def after(self, records: LayerRecords, path: Tensor) -> LayerMemory:
-        """What it remembers once the rows `path` of a verify, root first, belong to the sequence (ENG-058)."""
-        return LayerMemory(delta_commit(self.matrix, records.delta, path), conv_commit(self.tail, records.inputs, path))
+    def clone(self) -> LayerMemory:
+        """The same in memory of its own."""
+        return LayerMemory(self.matrix.clone(), self.tail.clone())
 
 
 class LayerRecords(NamedTuple):
@@ -40,7 +44,16 @@ class LayerRecords(NamedTuple):
     delta: DeltaRecords
 
 
-@dataclass(frozen=True, slots=True)
+Commit: TypeAlias = Callable[[LayerMemory, LayerRecords, Tensor], LayerMemory]
+"""What a layer remembers once the rows (n, int64) of a verify, root first, belong to the sequence (ENG-058)."""
+
+
+def by_twins(memory: LayerMemory, records: LayerRecords, path: Tensor) -> LayerMemory:
+    """A `Commit` in plain torch."""
+    return LayerMemory(delta_commit(memory.matrix, records.delta, path), conv_commit(memory.tail, records.inputs, path))
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Recurrent:
     """The memory of all recurrent layers, in their order, after the first `row` rows.
 
@@ -53,23 +66,38 @@ class Recurrent:
     offset: int = 0
 
     @staticmethod
-    def empty(config: ModelConfig) -> Recurrent:
+    def empty(config: ModelConfig, placement: Placement = CPU) -> Recurrent:
         """Nothing read yet."""
         matrix, tail = _shapes(config)
-        memory = LayerMemory(torch.zeros(matrix), torch.zeros(tail))
+        memory = LayerMemory(
+            torch.zeros(matrix, device=placement.device),
+            torch.zeros(tail, dtype=placement.dtype, device=placement.device),
+        )
         return Recurrent(0, (memory,) * config.layers_of("linear_attention"))
 
     @staticmethod
-    def bytes_for(config: ModelConfig) -> int:
+    def bytes_for(config: ModelConfig, placement: Placement = CPU) -> int:
         """What one such value takes."""
-        numbers = sum(torch.Size(shape).numel() for shape in _shapes(config))
-        return config.layers_of("linear_attention") * numbers * torch.float32.itemsize
+        matrix, tail = (torch.Size(shape).numel() for shape in _shapes(config))
+        each = matrix * torch.float32.itemsize + tail * placement.dtype.itemsize
+        return config.layers_of("linear_attention") * each
 
-    def after(self, records: Sequence[LayerRecords], path: Sequence[int]) -> Recurrent:
+    def after(self, records: Sequence[LayerRecords], path: Sequence[int], commit: Commit) -> Recurrent:
         """The memory once the rows `path` of a verify, root first, belong to the sequence; no weight is read."""
-        rows = torch.tensor(path, dtype=torch.int64)
-        layers = (layer.after(each, rows) for layer, each in zip(self.layers, records, strict=True))
+        rows = torch.tensor(path, dtype=torch.int64, device=self.layers[0].matrix.device)
+        layers = (commit(layer, each, rows) for layer, each in zip(self.layers, records, strict=True))
         return Recurrent(self.row + len(path), tuple(layers), self.offset)
+
+    def at(self, device: torch.device) -> Recurrent:
+        """This value on `device`: itself where it lies there."""
+        if all(layer.matrix.device == device for layer in self.layers):
+            return self
+        layers = tuple(LayerMemory(*(each.to(device) for each in layer)) for layer in self.layers)
+        return Recurrent(self.row, layers, self.offset)
+
+    def moved(self) -> None:
+        """Lie in memory of its own from now on: the same numbers elsewhere, which is no change of a value."""
+        object.__setattr__(self, "layers", tuple(layer.clone() for layer in self.layers))
 
     @property
     def nbytes(self) -> int:

@@ -7,12 +7,24 @@ from types import MappingProxyType
 
 from tandem.engine.errors import CheckpointError
 from tandem.engine.models.llama import load_llama
-from tandem.engine.models.model import Load
-from tandem.engine.models.qwen3_5 import load_qwen3_5
+from tandem.engine.models.model import Load, LoadDraftLayer, LoadDraftLayerOnDevice, LoadOnDevice
+from tandem.engine.models.qwen3_5 import load_mtp, load_mtp_device, load_qwen3_5, load_qwen3_5_device
 
-__all__ = ["PACKAGES", "package_of"]
+__all__ = [
+    "DEVICE_DRAFT_LAYERS",
+    "DEVICE_PACKAGES",
+    "DRAFT_LAYERS",
+    "PACKAGES",
+    "device_draft_layer_of",
+    "device_package_of",
+    "draft_layer_of",
+    "package_of",
+]
 
 PACKAGES: Mapping[str, Load] = MappingProxyType({"llama": load_llama, "qwen3_5": load_qwen3_5})
+DEVICE_PACKAGES: Mapping[str, LoadOnDevice] = MappingProxyType({"qwen3_5": load_qwen3_5_device})
+DRAFT_LAYERS: Mapping[str, LoadDraftLayer] = MappingProxyType({"qwen3_5": load_mtp})
+DEVICE_DRAFT_LAYERS: Mapping[str, LoadDraftLayerOnDevice] = MappingProxyType({"qwen3_5": load_mtp_device})
 
 
 def package_of(architecture: str) -> Load:
@@ -22,3 +34,18 @@ def package_of(architecture: str) -> Load:
     except KeyError:
         known = ", ".join(sorted(PACKAGES))
         raise CheckpointError(f"architecture {architecture!r} is not supported; supported are: {known}") from None
+
+
+def device_package_of(architecture: str) -> LoadOnDevice | None:
+    """What loads models of `architecture` for a device with kernels; None where they are served on the CPU alone."""
+    return DEVICE_PACKAGES.get(architecture)
+
+
+def draft_layer_of(architecture: str) -> LoadDraftLayer | None:
+    """What loads the drafting layer of a checkpoint of `architecture`; None where no package has such a layer."""
+    return DRAFT_LAYERS.get(architecture)
+
+
+def device_draft_layer_of(architecture: str) -> LoadDraftLayerOnDevice | None:
+    """The same beside a model on a device."""
+    return DEVICE_DRAFT_LAYERS.get(architecture)

@@ -15,7 +15,10 @@ from torch import Tensor
 
 from tandem.engine.errors import CheckpointError
 
-__all__ = ["inverse_frequencies", "paired", "rotate_", "turns"]
+__all__ = ["Turns", "inverse_frequencies", "paired", "rotate_"]
+
+_BLOCK = 4096
+"""Positions whose rotations are made together."""
 
 
 def inverse_frequencies(head_dim: int, theta: float, scaling: Mapping[str, object]) -> Tensor:
@@ -32,10 +35,28 @@ def inverse_frequencies(head_dim: int, theta: float, scaling: Mapping[str, objec
             raise CheckpointError(f"rope_scaling of type {kind!r} is not supported; known are default, linear, llama3")
 
 
-def turns(frequencies: Tensor, positions: int) -> Tensor:
-    """The rotation of every position below `positions`: (positions, 1, head_dim / 2) in complex64."""
-    angles = torch.arange(positions, dtype=torch.float32)[:, None] * frequencies
-    return torch.complex(angles.cos(), angles.sin())[:, None]
+class Turns:
+    """The rotation of every position, made when a position of its block is first asked for.
+
+    A context of 262,144 positions of 32 pairs takes 64 MiB, and most windows and prompts are far shorter. Blocks always
+    begin at the same positions, so how far the table has grown changes no bit of it.
+    """
+
+    def __init__(self, frequencies: Tensor) -> None:
+        """`frequencies` (head_dim / 2): radians per position of each pair."""
+        self._frequencies = frequencies
+        self._table = self._made(0, 0)
+
+    def upto(self, end: int) -> Tensor:
+        """A table (positions, 1, head_dim / 2) in complex64 that holds at least the positions below `end`."""
+        if (known := self._table.shape[0]) < end:
+            starts = range(known, end, _BLOCK)
+            self._table = torch.cat([self._table, *(self._made(at, at + _BLOCK) for at in starts)])
+        return self._table
+
+    def _made(self, start: int, end: int) -> Tensor:
+        angles = torch.arange(start, end, dtype=torch.float32)[:, None] * self._frequencies
+        return torch.complex(angles.cos(), angles.sin())[:, None]
 
 
 def paired(tensor: Tensor, heads: int) -> Tensor:

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field, replace
 
 from tandem.engine.checkpoints.config import ModelConfig
 from tandem.engine.models.kv import KVCache, KVRows
-from tandem.engine.models.recurrent import LayerRecords, Recurrent
+from tandem.engine.models.placement import CPU, Placement
+from tandem.engine.models.recurrent import Commit, LayerRecords, Recurrent, by_twins
 
-__all__ = ["State", "StateCopy"]
+__all__ = ["Lent", "State", "StateCopy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,32 @@ class _Verified:
     path: tuple[int, ...] = ()
 
 
-class State:
-    """The buffers of one sequence. `empty` is its recurrent part where nothing has been read."""
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """All of a state that a guest may overwrite, a pending commit as it is (ENG-134). Only rows are ever written, so
+    of the rest a reference is enough.
+    """
 
-    def __init__(self, kv: KVCache, empty: Recurrent) -> None:
+    rows: KVRows = field(repr=False)
+    recurrent: Recurrent
+    verified: _Verified | None
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes
+
+
+class State:
+    """The buffers of one sequence. `empty` is its recurrent part where nothing has been read, `commit` what takes a
+    path of a verify into it.
+    """
+
+    def __init__(self, kv: KVCache, empty: Recurrent, commit: Commit = by_twins) -> None:
         self.kv = kv
         self.empty = empty
+        self.writable = kv.max_len
+        """Rows that a pass may write to now, those that it is only filled up with among them."""
+        self._commit = commit
         self._recurrent = empty
         self._verified: _Verified | None = None
 
@@ -56,12 +77,12 @@ class State:
         return State(kv, Recurrent.empty(config))
 
     @staticmethod
-    def bytes_for(config: ModelConfig, max_len: int) -> int:
+    def bytes_for(config: ModelConfig, max_len: int, placement: Placement = CPU) -> int:
         """What a state of these sizes takes, anchors apart."""
         layers = config.layers_of("full_attention")
-        rows = KVCache.bytes_for(layers, config.num_key_value_heads, max_len, config.head_dim)
-        # A forward holds the old memory until it has the new one.
-        return rows + 2 * Recurrent.bytes_for(config)
+        rows = KVCache.bytes_for(layers, config.num_key_value_heads, max_len, config.head_dim, placement)
+        # A forward holds the old memory until it has the new one; on a device two more lie where graphs write.
+        return rows + (2 if placement == CPU else 4) * Recurrent.bytes_for(config, placement)
 
     @property
     def max_len(self) -> int:
@@ -99,12 +120,25 @@ class State:
 
     def copy(self, length: int) -> StateCopy:
         """A copy of the first `length` rows and of the recurrent part, which must stand there."""
-        return StateCopy(self.kv.copy(length), self.standing_at(length))
+        recurrent = self.standing_at(length)  # what is pending moves rows
+        return StateCopy(self.kv.copy(length), recurrent)
 
     def load(self, copy: StateCopy) -> None:
         """Put a copy back where it came from; it stays as it is."""
         self.kv.load(copy.rows)
         self.put_back(copy.recurrent)
+
+    def lend(self, rows: int) -> Lent:
+        """What is here before a guest writes to the first `rows` rows; nothing is settled."""
+        lent = Lent(self.kv.copy(rows), self._recurrent, self._verified)
+        self.writable = rows
+        return lent
+
+    def take_back(self, lent: Lent) -> None:
+        """Stand as at `lend`."""
+        self.kv.load(lent.rows)
+        self.writable = self.max_len
+        self._recurrent, self._verified = lent.recurrent, lent.verified
 
     def verified(self, start: int, records: tuple[LayerRecords, ...]) -> None:
         """A pass over a tree has written scratch rows from `start` on, and `records` of its recurrent layers."""
@@ -132,4 +166,4 @@ class State:
             return
         self.kv.gather(verified.start, verified.path)
         if self._recurrent.layers:
-            self._recurrent = self._recurrent.after(verified.records, verified.path)
+            self._recurrent = self._recurrent.after(verified.records, verified.path, self._commit)

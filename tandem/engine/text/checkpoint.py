@@ -66,7 +66,8 @@ class CheckpointText:
         self.support = probe(self._template)
         eos = tokenizer.id_of(eos_token)
         own = frozenset() if eos is None else frozenset((eos,))
-        self._end_ids = frozenset(end_ids) | own | turn_ends(tokenizer, template)
+        self._turn_ends = turn_ends(tokenizer, template)
+        self._end_ids = frozenset(end_ids) | own | self._turn_ends
         self._images: tuple[ImageReader, int] | None = None
 
     def seeing(self, reader: ImageReader, placeholder: int) -> CheckpointText:
@@ -128,7 +129,8 @@ class CheckpointText:
         except BadInput as error:
             raise BadInput("messages", str(error)) from None
         thinking = self._thinking(text)
-        return self._with_images(ids, shown, conversation, thinking) if shown else Prompt.of_client(ids, thinking)
+        prompt = self._with_images(ids, shown, conversation, thinking) if shown else Prompt.of_client(ids, thinking)
+        return replace(prompt, head=self._head(prompt.ids, conversation))
 
     def read(self, prompt: str | Sequence[int]) -> Prompt:
         """The prompt of a text completion. `BadInput` for an id outside the vocabulary (API-046)."""
@@ -204,6 +206,16 @@ class CheckpointText:
         if opened > closed:
             return "open"
         return "off" if closed >= 0 and not tail[closed + len(CLOSER) :].strip() else "free"
+
+    def _head(self, ids: Sequence[int], conversation: Conversation) -> int:
+        """Rows of system text and tools: they end with the first turn, where a conversation begins with such a one.
+
+        A template may write tools elsewhere; then the head is what of it stands in that turn.
+        """
+        begins = conversation.messages[0].get("role") if conversation.messages else None
+        if begins in ("system", "developer") or conversation.tools:
+            return next((row + 1 for row, token in enumerate(ids) if token in self._turn_ends), 0)
+        return 0
 
     def _render(
         self, messages: list[Any], tools: list[Any], kwargs: dict[str, Any], today: datetime.date | None

@@ -39,6 +39,8 @@ class Prompt:
     thinking: Thinking = "free"
     images: tuple[PromptImage, ...] = ()
     """In the order of their rows."""
+    head: int = 0
+    """Rows of system text and tools, which other conversations begin with as well; 0 where nobody knows (ENG-112)."""
 
     def __post_init__(self) -> None:
         at = 0

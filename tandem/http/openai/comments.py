@@ -16,9 +16,10 @@ PING = comment("ping")
 """An open stream that has been silent (API-260)."""
 
 
-def prefill(done: int, total: int) -> bytes:
-    """How far the prompt is read, in tokens (API-141)."""
-    return comment(f"prefill {done}/{total}")
+def prefill(done: int, total: int, image: tuple[int, int] | None = None) -> bytes:
+    """How far the prompt is read, in tokens, and which of its images comes next (API-141)."""
+    seeing = f", image {image[0]} of {image[1]}" if image else ""
+    return comment(f"prefill {done}/{total}{seeing}")
 
 
 def waiting(position: int, waited_s: float, estimate_s: float | None = None, *, own_work: bool = False) -> bytes:

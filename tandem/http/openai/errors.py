@@ -13,6 +13,7 @@ from tandem.engine.errors import BadInput
 __all__ = [
     "ApiError",
     "body_timeout",
+    "busy",
     "context_length_exceeded",
     "draining",
     "foreign_origin",
@@ -156,6 +157,11 @@ def queue_timeout(retry_after: int = 10) -> ApiError:
 def draining(retry_after: int = 30) -> ApiError:
     """503: the server is shutting down and takes no new work (API-204)."""
     return ApiError(503, "the server is shutting down", code="draining", retry_after=retry_after)
+
+
+def busy(retry_after: int = 30) -> ApiError:
+    """503: a generation holds the engine for longer than this waits (API-063)."""
+    return ApiError(503, "the model is at work; try again later", retry_after=retry_after)
 
 
 def memory(retry_after: int = 10) -> ApiError:

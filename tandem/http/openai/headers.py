@@ -14,7 +14,7 @@ _TAKEN = {"X-Tandem": ("raw", "shadow", "on", "off"), "X-Tandem-Regenerate": ("0
 def check_headers(headers: Mapping[str, str]) -> None:
     """Raise a 400 that names the header with a value it does not take. `headers` have lower-case names.
 
-    Without a conductor both change nothing: a request runs raw, which no header can raise.
+    Without a conductor neither changes how a request runs: that is raw, which no header can raise.
     """
     for name, taken in _TAKEN.items():
         value = headers.get(name.lower())

@@ -21,7 +21,11 @@ __all__ = ["paths"]
 CLIENT = {
     "X-Tandem": ("Lowers the mode; a request runs raw while there is no conductor.", ("raw", "shadow", "on", "off")),
     "X-Tandem-Client": ("Which client sends, where its other headers do not tell; an unknown kind is ignored.", ()),
-    "X-Tandem-Regenerate": ("Whether it asks for another answer; without effect in mode raw.", ("0", "1")),
+    "X-Tandem-Regenerate": (
+        "Whether it asks for another answer; in mode raw it has one computed that `--response-cache` would repeat.",
+        ("0", "1"),
+    ),
+    "Cache-Control": ("With `--response-cache`: no-cache has it computed, no-store keeps its answer nowhere.", ()),
     "X-Session-Id": ("Tells one session from another.", ()),
 }
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
@@ -35,6 +39,8 @@ def paths() -> dict[str, Any]:
         "/v1/models": {"get": _models()},
         "/v1/models/{id}": {"get": _model()},
         "/health": {"get": _health()},
+        "/v1/cache/stats": {"get": _cache_stats()},
+        "/v1/cache/clear": {"post": _cache_clear()},
         **openapi_dashboard.paths(),
         "/openapi.json": {"get": _openapi()},
         "/docs": {"get": _docs()},
@@ -105,6 +111,26 @@ def _health() -> dict[str, Any]:
             **responses({"description": "The server is well.", "content": content}),
             "503": {"description": "It is shutting down, or the engine can no longer serve.", "content": content},
         },
+    }
+
+
+def _cache_stats() -> dict[str, Any]:
+    return {
+        "operationId": "cache-stats",
+        "summary": "Counts of the caches",
+        "description": "Takes the password where one is set.",
+        "responses": responses(json_answer("Those that are on.", "CachesShown"), 400, 401),
+    }
+
+
+def _cache_clear() -> dict[str, Any]:
+    sent = body("ClearRequest", resident={"caches": ["resident"]})
+    return {
+        "operationId": "cache-clear",
+        "summary": "Empty the caches",
+        "description": "Waits at most 30 s for the generation that runs. Takes the password where one is set.",
+        "requestBody": {**sent, "required": False},
+        "responses": responses(json_answer("What was given up.", "CachesCleared"), 400, 401, 403, 408, 413, 503),
     }
 
 

@@ -15,6 +15,7 @@ from tandem.engine.decoding.seams import Reader
 from tandem.engine.grammar.constraints import CallsOrDocument
 from tandem.engine.text.closing import closing_ids
 from tandem.engine.text.images import LoadedImages
+from tandem.engine.text.model import Conversation
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.reading.calls import CallCodec, pythonic_calls, xml_calls
 from tandem.engine.text.reading.reader import AnswerReader
@@ -51,6 +52,9 @@ class Chat(Endpoint[ChatRequest]):
 
     def prompt(self, request: ChatRequest, context: Context, first_date: datetime.date, images: LoadedImages) -> Prompt:
         return context.text.render(conversation(request, first_date, images))
+
+    def conversation(self, request: ChatRequest, first_date: datetime.date) -> Conversation:
+        return conversation(request, first_date)
 
     def session_ids(self, request: ChatRequest) -> tuple[str | None, ...]:
         return (request.conversation_id, request.session_id)

@@ -43,6 +43,9 @@ class Completions(Endpoint[CompletionRequest]):
         # No reasoning is split off on this route, so a constraint holds from the first token on (API-047).
         return replace(context.text.read(request.prompt), thinking="off")
 
+    def conversation(self, request: CompletionRequest, first_date: datetime.date) -> None:
+        return None
+
     def session_ids(self, request: CompletionRequest) -> tuple[str | None, ...]:
         return ()
 

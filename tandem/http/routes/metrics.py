@@ -19,6 +19,8 @@ blueprint = Blueprint("metrics", __name__)
 
 ASKED_S = 0.05
 """How long watchdog and store may take, each. What they do not tell in time is missing from this scrape."""
+KINDS = {"sessions": "session", "parked": "session", "images": "image", "suffix": "draft", "response": "response"}
+"""What a hit of a cache spares, where that is not reading the beginning of a prompt."""
 
 
 @blueprint.get("/metrics")
@@ -72,8 +74,10 @@ def _caches(block: dict[str, Any] | None) -> list[CacheReading]:
             name=cache["name"],
             entries=cache["entries"],
             bytes=cache["bytes"],
-            hits={"prefix": cache["hits"]},
+            hits={KINDS.get(cache["name"], "prefix"): cache["hits"]},
             misses=cache["misses"],
+            evictions=cache["evictions"],
+            budget=cache["budget_bytes"],
         )
         for cache in (block or {}).get("caches", ())
     ]

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tandem.engine.caches.resident import SPARED, Anchor, Anchors, ResidentPrefix, shared_length
+from tandem.engine.caches.resident import SPARED, Anchor, Anchors, ResidentPrefix
 from tandem.engine.models.recurrent import Recurrent
+from tandem.engine.shared import shared_length
 
 GRID = 4
 

@@ -22,6 +22,7 @@ from tandem.engine.checkpoints.load import open_checkpoint
 from tandem.engine.checkpoints.safetensors import FP8, SafetensorsWeights
 from tandem.engine.errors import CheckpointError
 from tandem.engine.load import load_engine
+from tandem.engine.room import Budgets
 from tandem.engine.tiny.qwen3_5 import build_qwen3_5, qwen3_5_config, qwen3_5_tensors
 
 Shapes = dict[str, tuple[str, tuple[int, ...]]]
@@ -206,11 +207,11 @@ def test_what_it_takes_is_known_before_the_first_tensor(published: Path, monkeyp
                 published,
                 cpu_weights=kind,
                 max_len=4096,
-                margin=0,
+                budgets=Budgets(margin=0),
                 vision=vision,
                 progress=lambda *call: calls.append(call),
             )
-        said = re.search(r"in \w+ ([\d.]+) GiB", str(refusal.value))
+        said = re.search(r"in \w+ of ([\d.]+) GiB", str(refusal.value))
         assert said is not None
         assert float(said[1]) == pytest.approx(whole / 2**30, rel=0.005)
     assert not calls

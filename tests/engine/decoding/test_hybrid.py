@@ -66,7 +66,7 @@ def test_an_anchor_and_a_snapshot_cost_the_recurrent_part() -> None:
     assert engine.cost() == {
         "bytes_per_anchor": anchor,
         "bytes_per_snapshot": anchor + VOCAB * 4,
-        "bytes_per_token": 2 * 2 * 16 * 4,
+        "bytes_per_token": 2 * 2 * 32 * 4,
     }
 
 

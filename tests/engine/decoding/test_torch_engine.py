@@ -258,8 +258,14 @@ def test_misuse_is_refused() -> None:
         with pytest.raises(EngineError, match="closed"):
             verb()
     seq = read(engine, PROMPT)
-    with pytest.raises(EngineError, match="drafts"):
-        engine.verify([(seq, Tree((1,), (-1,)))])
+    with pytest.raises(EngineError, match="at least one token"):
+        engine.draft(seq, 0)
+    with pytest.raises(EngineError, match="cannot keep -1"):
+        engine.trim(seq, -1)
+    tree = Tree((1,), (-1,))
+    [old], [_] = engine.verify([(seq, tree)]), engine.verify([(seq, tree)])
+    with pytest.raises(EngineError, match="earlier verify"):
+        engine.accept(seq, old, GREEDY)
 
 
 def test_closing_an_old_sequence_leaves_the_open_one_alone() -> None:
@@ -276,7 +282,7 @@ def test_closing_an_old_sequence_leaves_the_open_one_alone() -> None:
 @pytest.mark.spec("ENG-045")
 def test_rounds_are_timed_by_request_and_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = count(0, 0.25)
-    monkeypatch.setattr("tandem.engine.decoding.torch_engine.time.perf_counter", lambda: next(ticks))
+    monkeypatch.setattr("tandem.engine.decoding.rounds.time.perf_counter", lambda: next(ticks))
     engine = tiny_engine()
     seq = read(engine, PROMPT)
     kept, *forwarded = [perform(engine, seq, Round(1), GREEDY) for _ in range(3)]

@@ -70,7 +70,7 @@ def test_after_an_end_the_prompt_is_cut_at_the_absolute_lines_again() -> None:
     ids = [*PROMPT, *written, *ids_of(60, 2)]
     seq = engine.open(Prompt.of_client(ids))
     steps = [engine.prefill(seq, len(ids)) for _ in range(3)]
-    assert steps == [Prefilled(96, 143, 82), Prefilled(128, 143, 82), Prefilled(143, 143, 82)]
+    assert steps == [Prefilled(rows, 143, 82, "end") for rows in (96, 128, 143)]
 
 
 @pytest.mark.spec("ENG-107")
@@ -110,7 +110,7 @@ def test_a_stopped_prefill_is_continued_by_the_next_request() -> None:
     engine.prefill(seq, 75)
     engine.close(seq)
     again = engine.open(Prompt.of_client(PROMPT))
-    assert engine.prefill(again, 75) == Prefilled(75, 75, 64)
+    assert engine.prefill(again, 75) == Prefilled(75, 75, 64, "resident")
     cold = tiny_engine(resident=False)
     seq = read(cold, PROMPT)
     assert same([kept_row(engine, again)], [kept_row(cold, seq)])

@@ -1,7 +1,9 @@
 """Compiles every kernel for an H200 (sm_90) at the 27B model's shapes, with no GPU at hand: run as a script.
 
     python -m tests.engine.kernels.compiling [WORD]
+    python -m tests.engine.kernels.compiling model
 
+The second takes every pass of a whole model instead, so the kernels are those that serving launches, with its types.
 Triton and its ptxas need no device to compile. Inputs are tensors on `meta`, and what would launch a kernel compiles it
 instead. A line a kernel: registers of a thread, bytes of its stack (what was spilt) and shared memory of a program. The
 exit status is 1 when a kernel does not compile, or asks for more shared memory than there is.
@@ -16,13 +18,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from bench.kernels import Case, Shapes, cases
+from bench.step import RandomWeights, config_of
 from tandem.engine.kernels.choice import OPS
+from tandem.engine.kernels.trees import chain
+from tandem.engine.models.placement import Placement
+from tandem.engine.models.qwen3_5 import load_qwen3_5_device
+from tests.engine.models.device import interpreted
 
 __all__ = ["main"]
 
@@ -105,6 +113,26 @@ def _chosen(word: str) -> Iterator[Case]:
     return (case for case in cases(Shapes()) if word in case.op)
 
 
+@torch.inference_mode()
+def _passes(codes: str) -> None:
+    """A chunk, a step, verifies and a commit of a model of the 27B shapes, its layers fewer."""
+    shapes = replace(Shapes(), delta_layers=3, attention_layers=1)
+    placement = Placement(torch.device("meta"), torch.bfloat16, torch.bfloat16)
+    config = config_of(shapes, 4096)
+    weights = RandomWeights(config, codes, placement.device)
+    model = load_qwen3_5_device(config, weights, lambda done, total: None, placement, choose=interpreted)
+    state = model.new_state(4096)
+    model.forward(torch.arange(1024), 0, state)
+    hidden, at = model.forward(torch.zeros(1, dtype=torch.int64), 1024, state), 1025
+    for rows in (4, 16, 32):
+        for parents in (chain(rows), torch.tensor([-1, *([0] * (rows - 1))])):
+            hidden = model.verify(torch.zeros(rows, dtype=torch.int64), parents, at, state)
+            state.commit([0, 1])
+            at += 2
+    state.settle()
+    model._head.logits(hidden)
+
+
 def main(word: str = "") -> int:
     jit = importlib.import_module("triton.runtime.jit")
     compiler = Compiler()
@@ -117,7 +145,12 @@ def main(word: str = "") -> int:
         kernels: Any = importlib.import_module(f"tandem.engine.kernels.triton.{module}")
         if hasattr(kernels, "precision"):
             kernels.precision = lambda _: "tf32x3"  # as on CUDA
-    for case in _chosen(word):
+    if word == "model":
+        # Numbers that are not there are equal: matrices of one layer are joined.
+        torch.equal = lambda input, other: True
+        for codes in ("nvfp4", "fp8"):
+            _passes(codes)
+    for case in () if word == "model" else _chosen(word):
         entry = OPS[case.op]
         kernels = importlib.import_module(f"tandem.engine.kernels.triton.{entry.module}")
         getattr(kernels, entry.kernel)(*case.make("meta"))

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tandem.engine.kernels.choice import OPS, choose
 
-__all__ = ["WAYS", "Way", "absence", "close", "moved", "wide"]
+__all__ = ["WAYS", "Way", "absence", "close", "moved", "tensors_of", "wide"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Way:
         """Check `op` on `args`, a twin against `oracle` in fp64, a kernel against the twin; give what it gave."""
         got = self.run(op, *args)
         expected = oracle(*wide(args)) if self.is_twin else choose(op, "cpu").run(*args)
-        for one, other in zip(_tensors(got), _tensors(expected), strict=True):
+        for one, other in zip(tensors_of(got), tensors_of(expected), strict=True):
             assert one.shape == other.shape
             assert close(one, other, bound), (one.double() - other.double()).abs().max()
         return got
@@ -102,9 +102,10 @@ def _each(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     return value
 
 
-def _tensors(value: Any) -> list[Tensor]:
+def tensors_of(value: Any) -> list[Tensor]:
+    """All tensors in a result."""
     if isinstance(value, Tensor):
         return [value]
     if is_dataclass(value) and not isinstance(value, type):
-        return [getattr(value, field.name) for field in fields(value)]
-    return [tensor for each in value for tensor in _tensors(each)]
+        return [tensor for field in fields(value) for tensor in tensors_of(getattr(value, field.name))]
+    return [tensor for each in value for tensor in tensors_of(each)]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from torch import Tensor
 from transformers.models.qwen3_5.modeling_qwen3_5 import torch_chunk_gated_delta_rule
 
-from tandem.engine.kernels.delta import delta_chunk, delta_commit, delta_step, delta_verify, gates
+from tandem.engine.kernels.delta import delta_chunk, delta_commit, delta_step, delta_verify
 from tandem.engine.kernels.trees import chain, lineage
 from tests.engine.kernels import oracle
 from tests.engine.kernels.running import Way, close
@@ -149,12 +149,3 @@ def test_the_reference_agrees() -> None:
     ours, new = delta_chunk(*rows, state)
     assert close(ours, theirs[0], BOUND)
     assert close(new, end[0], BOUND)
-
-
-def test_gates() -> None:
-    torch.manual_seed(0)
-    a, b, a_log, bias = torch.randn(3, 2), torch.randn(3, 2).bfloat16(), torch.randn(2), torch.randn(2)
-    g, beta = gates(a, b, a_log, bias)
-    assert torch.allclose(g, -a_log.exp() * (1 + (a + bias).exp()).log())
-    assert (g <= 0).all()
-    assert beta.dtype == torch.bfloat16

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tandem.engine.models import packed
-from tandem.engine.models.formats import CPU_WEIGHTS, CpuWeights, bytes_of, default_for, matrix, stacked, table
+from tandem.engine.models.formats import CPU_WEIGHTS, CpuWeights, bytes_of, copies, default_for, matrix, stacked, table
 from tandem.engine.models.matrix import DenseMatrix
 from tandem.engine.models.packed import BOUND, INT4_ROWS, INT8_ROWS, Int4Matrix, Int8Matrix
 
@@ -74,6 +74,24 @@ def test_a_row_has_the_same_bits_alone_and_among_others(form: Callable[[Tensor],
         assert torch.equal(ours(x[:rows]), alone[:rows])
 
 
+@pytest.mark.spec("ENG-027", "ENG-028")
+def test_a_kept_copy_multiplies_many_rows() -> None:
+    weight, bias, x = drawn(192, 96), drawn(192, seed=1), drawn(70, 96, seed=3)
+    ours, plain, meant = (
+        Int4Matrix(weight, bias, keeps_copy=True),
+        Int4Matrix(weight, bias),
+        Int4Matrix.dequantised(weight),
+    )
+    assert torch.equal(ours(x[:INT4_ROWS]), torch.cat([plain(row[None]) for row in x[:INT4_ROWS]]))
+    for rows in (INT4_ROWS + 1, 70):
+        off = (ours(x[:rows]).float() - x[:rows] @ meant.T - bias).abs()
+        assert bool((off <= BOUND * 2 * (x[:rows].abs() @ meant.abs().T + bias.abs())).all())
+    assert (plain.copy_nbytes, ours.copy_nbytes) == (0, 2 * weight.numel())
+    assert ours.nbytes == plain.nbytes, "what one row reads"
+    assert copies([matrix(drawn(64, 96), None, "int4")]) == {"copies": 2 * 64 * 96}
+    assert not Int4Matrix.may_keep_copy((4096, 4096))
+
+
 @pytest.mark.spec("ENG-025")
 @pytest.mark.parametrize("form", ["Q4_0", "Q4_1"])
 def test_four_bit_blocks_keep_their_codes(form: str) -> None:
@@ -122,7 +140,8 @@ def test_a_shape_without_a_kernel_gets_a_wider_format(kind: CpuWeights) -> None:
 @pytest.mark.parametrize("kind", CPU_WEIGHTS)
 def test_bytes_are_known_before_the_weights_are_read(kind: CpuWeights) -> None:
     weight = drawn(192, 96)
-    assert matrix(weight, None, kind).nbytes == bytes_of((192, 96), kind, layer=True)
+    made = matrix(weight, None, kind)
+    assert made.nbytes + sum(copies([made]).values()) == bytes_of((192, 96), kind, layer=True)
     assert table(weight, None, kind).nbytes == bytes_of((192, 96), kind, layer=False)
     assert bytes_of((96,), kind, layer=True) == 4 * 96
     assert DenseMatrix(weight, drawn(192)).nbytes == 192 * 97 * 4

@@ -143,8 +143,8 @@ def test_a_forward_that_fails_leaves_the_recurrent_part_where_it_stood(monkeypat
 def test_a_state_takes_the_bytes_that_its_sizes_say() -> None:
     tiny = tiny_hybrid()
     state = tiny.model.new_state(48)
-    assert state.kv.keys.shape == (1, 2, 48, 16), "one layer of four has rows"
-    assert state.bytes_per_token == 2 * 1 * 2 * 16 * 4
+    assert state.kv.keys.shape == (1, 2, 48, 32), "one layer of four has rows"
+    assert state.bytes_per_token == 2 * 1 * 2 * 32 * 4
     assert state.bytes_per_anchor == 3 * 4 * (4 * 16 * 16 + 3 * (2 * 2 * 16 + 4 * 16))
     assert State.bytes_for(tiny.model.config, 48) == state.kv.nbytes + 2 * state.bytes_per_anchor
 
@@ -169,7 +169,7 @@ def test_the_27b_by_its_config_alone() -> None:
     )
     spec = hybrid_spec(config)
     assert [at for at, kind in enumerate(spec.layer_types) if kind == "full_attention"] == list(range(3, 64, 4))
-    one = hybrid_spec(config | {"num_hidden_layers": 1, "full_attention_interval": 4})
+    one = hybrid_spec(config | {"num_hidden_layers": 1, "layer_types": ["linear_attention"]})
     assert State.bytes_for(one, 0) == 2 * (48 * 128 * 128 * 4 + 3 * 10240 * 4)
 
 
@@ -203,7 +203,7 @@ def test_progress_counts_every_tensor_once(tied: bool) -> None:
     assert calls == [(done, len(canonical)) for done in range(1, len(canonical) + 1)]
 
 
-AGREE: dict[CpuWeights, float] = {"fp32": 1e-4, "bf16": 0.1, "int8": 0.1, "int4": 0.1}
+AGREE: dict[CpuWeights, float] = {"fp32": 1e-4, "bf16": 0.1, "int8": 0.15, "int4": 0.15}
 """How far logits of one prefill and of single rows may lie apart, as a share of the logits' standard deviation."""
 
 

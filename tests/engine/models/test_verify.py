@@ -18,6 +18,8 @@ from tests.engine.models.memory import VOCAB, tiny_llama
 
 PREFIX = torch.randint(VOCAB, (40,), generator=torch.Generator().manual_seed(1))
 NEAR = 1e-4
+LOGITS_RTOL = 1e-5
+"""Of ENG-057: between two rows of logits, as a share of their norm."""
 WINDOW = 128
 
 
@@ -72,8 +74,8 @@ def test_each_row_of_a_tree_is_that_of_a_plain_run_down_its_path(model: Model, p
     hidden = model.verify(ids, parents, 40, state)
     for node in range(len(parents)):
         path = lineage(parents, node)
-        plain = model.forward(ids[path], 40, read(model))
-        assert (hidden[path] - plain).abs().max() < NEAR
+        plain = model.logits(model.forward(ids[path], 40, read(model)))
+        assert ((model.logits(hidden[path]) - plain).norm(dim=-1) < LOGITS_RTOL * plain.norm(dim=-1)).all()
     assert equal(contents(state, 40), before), "a verify that nobody accepts leaves no trace"
 
 
@@ -128,6 +130,17 @@ def test_a_point_kept_behind_a_pending_commit_holds_it(model: Model) -> None:
     assert torch.equal(model.forward(ids[3:], 43, state), wanted)
     state.load(copy)
     assert torch.equal(model.forward(ids[3:], 43, state), wanted)
+
+
+@pytest.mark.spec("ENG-039")
+def test_a_copy_holds_the_rows_of_a_pending_path(model: Model) -> None:
+    ids, parents = ids_of(6, 3), torch.tensor([-1, 0, 0, 2, 0, 2])
+    copied, settled = read(model), read(model)
+    for state in (copied, settled):
+        model.verify(ids, parents, 40, state)
+        state.commit([0, 2, 5])
+    settled.settle()
+    assert equal(contents(copied, 43), contents(settled, 43))
 
 
 def test_rounds_of_verifies_give_the_text_of_single_steps(model: Model) -> None:

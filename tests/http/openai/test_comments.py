@@ -9,6 +9,7 @@ from tests.http.openai.sse import comments_of, events
 @pytest.mark.spec("API-141", "API-142", "API-260")
 def test_texts() -> None:
     assert comments.prefill(512, 2048) == b": prefill 512/2048\n\n"
+    assert comments.prefill(512, 2048, (2, 5)) == b": prefill 512/2048, image 2 of 5\n\n"
     assert comments.waiting(1, 30.4, 41) == b": waiting, position 1, about 40 s, 30 s so far\n\n"
     assert comments.waiting(3, 10) == b": waiting, position 3, 10 s so far\n\n"
     assert comments.PING == b": ping\n\n"

@@ -14,9 +14,9 @@ __all__ = ["causal_conv", "conv_commit", "conv_verify"]
 _CHANNELS = 256
 
 
-def causal_conv(x: Tensor, tail: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+def causal_conv(x: Tensor, tail: Tensor, weight: Tensor, new: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The twin's."""
-    new = torch.empty(tail.shape, dtype=tail.dtype, device=tail.device)
+    new = torch.empty(tail.shape, dtype=tail.dtype, device=tail.device) if new is None else new
     return _launch(x, tail, weight, x, new, chained=True), new
 
 

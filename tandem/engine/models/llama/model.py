@@ -8,16 +8,18 @@ size of a head.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from tandem.engine.checkpoints.config import ModelConfig
+from tandem.engine.models.formats import copies
 from tandem.engine.models.kv import LayerRows
-from tandem.engine.models.layers import attend, behind, causal, rms, swiglu
+from tandem.engine.models.layers import attend, behind, causal, joined, parted, rms, rms_apart, swiglu
 from tandem.engine.models.matrix import Matrix, Table
-from tandem.engine.models.rotary import inverse_frequencies, rotate_, turns
+from tandem.engine.models.model import Drafts
+from tandem.engine.models.rotary import Turns, inverse_frequencies, rotate_
 from tandem.engine.models.state import State
 
 __all__ = ["Layer", "LlamaModel"]
@@ -36,7 +38,7 @@ class Layer:
 
 
 class LlamaModel:
-    """A `Model`. `embedding` is (vocab, hidden); `head` maps hidden to vocab and may be the same object."""
+    """A `JointModel`. `embedding` is (vocab, hidden); `head` maps hidden to vocab and may be the same object."""
 
     anchor_grid = 1024
 
@@ -49,7 +51,7 @@ class LlamaModel:
         self._norm = norm
         self._head = head
         frequencies = inverse_frequencies(config.head_dim, config.rope_theta, config.rope_scaling)
-        self._turns = turns(frequencies, config.max_position_embeddings)
+        self._turns = Turns(frequencies)
 
     @property
     def config(self) -> ModelConfig:
@@ -61,7 +63,8 @@ class LlamaModel:
         mlp = sum(layer.gate_up.nbytes + layer.down.nbytes for layer in self._layers)
         norms = self._norm.nbytes + sum(layer.attention_norm.nbytes + layer.mlp_norm.nbytes for layer in self._layers)
         head = 0 if self._config.tie_word_embeddings else self._head.nbytes
-        return {"embedding": self._embedding.nbytes, "attention": attention, "mlp": mlp, "norms": norms, "head": head}
+        groups = {"embedding": self._embedding.nbytes, "attention": attention, "mlp": mlp, "norms": norms, "head": head}
+        return groups | copies(self._matrices())
 
     @property
     def formats(self) -> Mapping[str, int]:
@@ -73,22 +76,42 @@ class LlamaModel:
     def forward(self, ids: Tensor, start: int, state: State) -> Tensor:
         end = start + ids.shape[0]
         state.settle()
-        return self._read(ids, self._turns[start:end], causal(start, end), state.kv.views(start, end))
+        turns, mask, cache = self._turns.upto(end)[start:end], causal(start, end), iter(state.kv.views(start, end))
+        return self._read(ids, self._rms, lambda heads: self._attention(heads, turns, next(cache), mask))
 
     def verify(self, ids: Tensor, parents: Tensor, start: int, state: State) -> Tensor:
-        state.settle()
-        positions, mask = behind(parents, start)
-        hidden = self._read(ids, self._turns[positions], mask, state.kv.views(start, start + ids.shape[0]))
-        state.verified(start, ())
+        return self.verify_joint([Drafts(ids, parents, start, state)])
+
+    def verify_joint(self, trees: Sequence[Drafts]) -> Tensor:
+        counts = [len(tree.ids) for tree in trees]
+        apart = [self._tree_attention(tree) for tree in trees]
+
+        def norm(x: Tensor, weight: Tensor) -> Tensor:
+            return rms_apart(x, counts, weight, self._config.rms_norm_eps)
+
+        def mix(projected: Tensor) -> Tensor:
+            return joined([over(rows) for over, rows in zip(apart, parted(projected, counts), strict=True)])
+
+        hidden = self._read(joined([tree.ids for tree in trees]), norm, mix)
+        for tree in trees:
+            tree.state.verified(tree.start, ())
         return hidden
 
-    def _read(self, ids: Tensor, turns: Tensor, mask: Tensor | None, cache: list[LayerRows]) -> Tensor:
+    def _tree_attention(self, tree: Drafts) -> Callable[[Tensor], Tensor]:
+        """The attention of one sequence's rows, layer after layer."""
+        tree.state.settle()
+        positions, mask = behind(tree.parents, tree.start)
+        end = tree.start + len(tree.ids)
+        turns, cache = self._turns.upto(end)[positions], iter(tree.state.kv.views(tree.start, end))
+        return lambda projected: self._attention(projected, turns, next(cache), mask)
+
+    def _read(self, ids: Tensor, norm: Callable[[Tensor, Tensor], Tensor], mix: Callable[[Tensor], Tensor]) -> Tensor:
+        """All layers; `mix` takes the (T, (H + 2 K) D) of each in their order, and gives (T, H D)."""
         x = self._embedding.take(ids)  # (T, hidden)
-        for layer, rows in zip(self._layers, cache, strict=True):
-            heads = self._heads(layer, self._rms(x, layer.attention_norm), turns)
-            x += layer.out(self._attention(heads, rows, mask))
-            x += swiglu(self._rms(x, layer.mlp_norm), layer.gate_up, layer.down)
-        return self._rms(x, self._norm)
+        for layer in self._layers:
+            x += layer.out(mix(layer.qkv(norm(x, layer.attention_norm)).float()))
+            x += swiglu(norm(x, layer.mlp_norm), layer.gate_up, layer.down)
+        return norm(x, self._norm)
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self._head(hidden).float()
@@ -101,15 +124,13 @@ class LlamaModel:
     def _rms(self, x: Tensor, weight: Tensor) -> Tensor:
         return rms(x, weight, self._config.rms_norm_eps)
 
-    def _heads(self, layer: Layer, x: Tensor, turns: Tensor) -> Tensor:
-        """Queries and keys, turned, and values: (T, H + 2 K, D) in fp32."""
-        config = self._config
-        heads = layer.qkv(x).float().view(x.shape[0], -1, config.head_dim)
-        rotate_(heads[:, : config.num_attention_heads + config.num_key_value_heads], turns)
-        return heads
+    def _attention(self, projected: Tensor, turns: Tensor, rows: LayerRows, mask: Tensor | None) -> Tensor:
+        """The query heads mixed over the cache, which takes the keys and values of `projected`: (T, H D).
 
-    def _attention(self, heads: Tensor, rows: LayerRows, mask: Tensor | None) -> Tensor:
-        """The query heads mixed over the cache, which takes the keys and values of `heads`: (T, H D)."""
-        queries = self._config.num_attention_heads
+        `projected` is (T, (H + 2 K) D) in fp32, written over: its queries and keys are turned.
+        """
+        config, queries = self._config, self._config.num_attention_heads
+        heads = projected.view(projected.shape[0], -1, config.head_dim)
+        rotate_(heads[:, : queries + config.num_key_value_heads], turns)
         rows.new.copy_(heads[:, queries:])
         return attend(heads[:, :queries], rows.keys, rows.values, mask)

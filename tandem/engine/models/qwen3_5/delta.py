@@ -6,7 +6,7 @@ value head, W the width of the convolution, C = 2 G Dk + H Dv its channels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -15,6 +15,7 @@ from torch.nn import functional
 from tandem.engine.kernels.conv import causal_conv, conv_verify
 from tandem.engine.kernels.delta import delta_chunk, delta_step, delta_verify
 from tandem.engine.kernels.norms import gated_rms_norm
+from tandem.engine.models.layers import joined, parted
 from tandem.engine.models.matrix import Matrix
 from tandem.engine.models.recurrent import LayerMemory, LayerRecords
 
@@ -53,11 +54,24 @@ class GatedDelta:
             out, matrix = delta_step(q[0], k[0], v[0], g[0], beta[0], memory.matrix)
         else:
             out, matrix = delta_chunk(q, k, v, g, beta, memory.matrix)
-        return self._gated(out, projected), LayerMemory(matrix, tail)
+        return self.out(self._gated(out, projected)), LayerMemory(matrix, tail)
 
-    def verify(self, x: Tensor, memory: LayerMemory, parents: Tensor) -> tuple[Tensor, LayerRecords]:
-        """A tree of rows read after what `memory` holds: the result, and what a path of it would add."""
+    def verify(
+        self, x: Tensor, memories: Sequence[LayerMemory], trees: Sequence[Tensor]
+    ) -> tuple[Tensor, list[LayerRecords]]:
+        """The rows of trees, one sequence's after the other, each read after what its memory holds: the results, and
+        what a path of each would add. A tree is its rows' parents.
+        """
+        counts = [len(parents) for parents in trees]
         projected = self.project(x).float()
+        parts = zip(parted(x, counts), parted(projected, counts), memories, trees, strict=True)
+        gated, records = zip(*(self._verify(*part) for part in parts), strict=True)
+        return self.out(joined(gated)), list(records)
+
+    def _verify(
+        self, x: Tensor, projected: Tensor, memory: LayerMemory, parents: Tensor
+    ) -> tuple[Tensor, LayerRecords]:
+        """One sequence's part of it; its rates, a few features a head, are its own too."""
         inputs = projected[:, : self.conv.shape[0]]
         mixed = conv_verify(inputs, memory.tail, self.conv, parents)
         out, records = delta_verify(*self._parts(mixed, x), memory.matrix, parents)
@@ -73,7 +87,7 @@ class GatedDelta:
         return queries, keys, mixed[:, split:].view(rows, heads, -1), decays, write.sigmoid()
 
     def _gated(self, out: Tensor, projected: Tensor) -> Tensor:
-        """The heads' results (T, H, Dv), or (H, Dv) of a single row, normed and gated: (T, hidden)."""
+        """The heads' results (T, H, Dv), or (H, Dv) of a single row, normed and gated: (T, H Dv)."""
         rows, size = projected.shape[0], self.norm.shape[0]
         gate = projected[:, self.conv.shape[0] :].view(rows, -1, size)
-        return self.out(gated_rms_norm(out.view(rows, -1, size), gate, self.norm, self.eps).view(rows, -1))
+        return gated_rms_norm(out.view(rows, -1, size), gate, self.norm, self.eps).view(rows, -1)

@@ -1,27 +1,31 @@
-"""From a checkpoint's tensors to a `Qwen35Model`."""
+"""From a checkpoint's tensors to a `Qwen35Model`, and to the layer beside it that drafts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import torch
 from torch import Tensor
 
 from tandem.engine.checkpoints.config import ModelConfig
 from tandem.engine.checkpoints.rows import Picked, Rows, Stack
-from tandem.engine.checkpoints.weights import Weights
+from tandem.engine.checkpoints.weights import Asked, Weights
 from tandem.engine.errors import CheckpointError
 from tandem.engine.models.formats import CpuMatrix, CpuWeights, dense, matrix, stacked, table
-from tandem.engine.models.model import Progress
+from tandem.engine.models.model import Model, Progress, SharingModel
 from tandem.engine.models.qwen3_5.attention import GatedAttention
 from tandem.engine.models.qwen3_5.delta import GatedDelta
 from tandem.engine.models.qwen3_5.model import Layer, Qwen35Model
+from tandem.engine.models.qwen3_5.mtp import MtpLayer
 from tandem.engine.models.reader import Reader
 from tandem.engine.models.rotary import paired
 
-__all__ = ["load_qwen3_5"]
+__all__ = ["load_mtp", "load_qwen3_5", "require_served"]
 
 _DELTA_TENSORS, _ATTENTION_TENSORS, _LAYER_TENSORS = 9, 6, 5
+MTP_TENSORS: Final = _ATTENTION_TENSORS + _LAYER_TENSORS + 4
+"""Of a drafting layer."""
 
 
 def load_qwen3_5(
@@ -31,18 +35,50 @@ def load_qwen3_5(
 
     What reads the same input is stacked into one matrix: queries, keys, values and gates; gate and up.
     """
-    _require_served(config)
-    reader = _Reader(config, weights, progress, cpu_weights)
+    require_served(config)
+    delta, full = config.layers_of("linear_attention"), config.layers_of("full_attention")
+    tensors = _LAYER_TENSORS * (delta + full) + _DELTA_TENSORS * delta + _ATTENTION_TENSORS * full
+    total = tensors + 2 + (not config.tie_word_embeddings)
+    reader = _Reader(config, weights, progress, cpu_weights, total)
     vocab = (config.vocab_size, config.hidden_size)
     embedding = table(reader.rows("embed_tokens.weight", *vocab), None, cpu_weights)
-    layers = [reader.layer(index) for index in range(config.num_hidden_layers)]
+    kinds = config.layer_types or ("full_attention",) * config.num_hidden_layers
+    layers = [reader.layer(f"layers.{at}.", linear=kind == "linear_attention") for at, kind in enumerate(kinds)]
     norm = reader.centred("norm.weight", config.hidden_size)
     tied = config.tie_word_embeddings
     head = embedding if tied else table(reader.rows("lm_head.weight", *vocab), None, cpu_weights)
     return Qwen35Model(config, embedding=embedding, layers=layers, norm=norm, head=head)
 
 
-def _require_served(config: ModelConfig) -> None:
+def load_mtp(model: Model, weights: Weights, progress: Progress, cpu_weights: CpuWeights = "fp32") -> MtpLayer:
+    """Read the layer `mtp.` of the checkpoint that `model` was loaded from. `CheckpointError` names what of it is
+    missing, and what no code here computes: further layers, an embedding of its own.
+    """
+    if not isinstance(model, SharingModel):
+        raise TypeError(f"{type(model).__name__} shares no embedding")
+    config = model.config
+    asked = Asked(weights)
+    reader = _Reader(config, asked, progress, cpu_weights, MTP_TENSORS)
+    hidden = config.hidden_size
+    layer = MtpLayer(
+        model,
+        join=reader.matrix("mtp.fc", hidden, 2 * hidden),
+        embedding_norm=reader.centred("mtp.pre_fc_norm_embedding.weight", hidden),
+        hidden_norm=reader.centred("mtp.pre_fc_norm_hidden.weight", hidden),
+        layer=reader.layer("mtp.layers.0.", linear=False),
+        norm=reader.centred("mtp.norm.weight", hidden),
+    )
+    require_no_more(asked, config)
+    return layer
+
+
+def require_no_more(asked: Asked, config: ModelConfig) -> None:
+    """`CheckpointError` names a tensor of a drafting layer that nobody has asked for."""
+    if strange := sorted(name for name in asked.left() if name.startswith("mtp.")):
+        raise CheckpointError(f"{config.name}: the drafting layer has {strange[0]}, which is not served")
+
+
+def require_served(config: ModelConfig) -> None:
     """`CheckpointError` names sizes that do not fit each other, or a variant that no code here computes."""
     groups = [("num_attention_heads", "num_key_value_heads")]
     if config.layers_of("linear_attention"):
@@ -72,10 +108,10 @@ def _require_served(config: ModelConfig) -> None:
 
 
 class _Reader(Reader):
-    def __init__(self, config: ModelConfig, weights: Weights, progress: Progress, cpu_weights: CpuWeights) -> None:
-        delta, full = config.layers_of("linear_attention"), config.layers_of("full_attention")
-        layers = _LAYER_TENSORS * (delta + full) + _DELTA_TENSORS * delta + _ATTENTION_TENSORS * full
-        super().__init__(weights, progress, layers + 2 + (not config.tie_word_embeddings))
+    def __init__(
+        self, config: ModelConfig, weights: Weights, progress: Progress, cpu_weights: CpuWeights, total: int
+    ) -> None:
+        super().__init__(weights, progress, total)
         self._config = config
         self._kind = cpu_weights
 
@@ -83,16 +119,15 @@ class _Reader(Reader):
         """The weight of a norm that is stored as its distance from one."""
         return self.tensor(name, size) + 1.0
 
-    def layer(self, index: int) -> Layer:
-        config, at = self._config, f"layers.{index}."
-        hidden, inner = config.hidden_size, config.intermediate_size
-        linear = bool(config.layer_types) and config.layer_types[index] == "linear_attention"
+    def layer(self, at: str, *, linear: bool) -> Layer:
+        """The layer whose names begin with `at`."""
+        hidden, inner = self._config.hidden_size, self._config.intermediate_size
         return Layer(
             mixer_norm=self.centred(f"{at}input_layernorm.weight", hidden),
             mixer=self._delta(f"{at}linear_attn.") if linear else self._attention(f"{at}self_attn."),
             mlp_norm=self.centred(f"{at}post_attention_layernorm.weight", hidden),
             gate_up=self._stacked([self._rows(f"{at}mlp.{name}_proj", inner, hidden) for name in ("gate", "up")]),
-            down=self._matrix(f"{at}mlp.down_proj", hidden, inner),
+            down=self.matrix(f"{at}mlp.down_proj", hidden, inner),
         )
 
     def _delta(self, at: str) -> GatedDelta:
@@ -111,7 +146,7 @@ class _Reader(Reader):
             decay=-self.tensor(f"{at}A_log", heads).exp(),
             step_bias=self.tensor(f"{at}dt_bias", heads),
             norm=self.tensor(f"{at}norm.weight", config.linear_value_head_dim),
-            out=self._matrix(f"{at}out_proj", hidden, values),
+            out=self.matrix(f"{at}out_proj", hidden, values),
             key_heads=config.linear_num_key_heads,
             eps=config.rms_norm_eps,
         )
@@ -137,7 +172,7 @@ class _Reader(Reader):
         return GatedAttention(
             project=self._stacked(parts),
             norms=torch.cat(norms),
-            out=self._matrix(f"{at}o_proj", hidden, queries * size),
+            out=self.matrix(f"{at}o_proj", hidden, queries * size),
             kv_heads=keys,
             eps=config.rms_norm_eps,
         )
@@ -151,7 +186,7 @@ class _Reader(Reader):
     def _rows(self, name: str, rows: int, columns: int) -> Rows:
         return self.rows(f"{name}.weight", rows, columns)
 
-    def _matrix(self, name: str, rows: int, columns: int) -> CpuMatrix:
+    def matrix(self, name: str, rows: int, columns: int) -> CpuMatrix:
         return matrix(self._rows(name, rows, columns), None, self._kind)
 
     def _stacked(self, parts: Sequence[Rows]) -> CpuMatrix:

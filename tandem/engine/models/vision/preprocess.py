@@ -1,7 +1,8 @@
 """From pixels to a tower's patches, as the reference image processor cuts them (ENG-175).
 
-The reference is `Qwen2VLImageProcessorPil` of transformers, named by the published checkpoints' cards: a bicubic resize
-by Pillow in whole levels, then levels to numbers in two roundings, then patches in the order of merged patches.
+The reference is `Qwen2VLImageProcessorPil` of transformers, its "slow" one: a bicubic resize by Pillow in whole levels,
+then levels to numbers in two roundings, then patches in the order of merged patches. The "fast" one, which cards may
+name, differs in the resize alone, torchvision's: up to two of 255 levels.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from torch import Tensor
 from tandem.engine.decoding.torch_engine import TorchEngine
 from tandem.engine.load import load_engine
 from tandem.engine.models.vision.preprocess import Cutter
+from tandem.engine.room import Budgets
 from tandem.engine.text.images import Patches, Picture, PromptImage
 from tandem.engine.text.prompt import Prompt
 
@@ -35,7 +36,7 @@ def picture(width: int, height: int, seed: int = 0) -> Picture:
 
 
 def engine_of(path: Path, **options: Any) -> TorchEngine:
-    given: dict[str, Any] = {"max_len": 512, "grid": GRID, "cpu_weights": "fp32", "margin": 0}
+    given: dict[str, Any] = {"max_len": 512, "grid": GRID, "cpu_weights": "fp32", "budgets": Budgets(margin=0)}
     return load_engine(path, **(given | options))
 
 

@@ -1,4 +1,8 @@
-"""Patches and grids against the reference's image processor, on a fixed set of images (ENG-175)."""
+"""Patches and grids against the reference's image processor, on a fixed set of images (ENG-175).
+
+That is the "slow" one of transformers, which resizes with Pillow. The "fast" one needs torchvision, which is not
+installed for the tests; its resize is compared by the function of torch that it calls.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +51,26 @@ def test_patches_and_grid_equal_the_references(checkpoint: Path, size: tuple[int
     patches = cutter.cut(image)
     assert expected["image_grid_thw"].tolist() == [[1, 2 * patches.down, 2 * patches.across]]
     assert torch.equal(patches.pixels, expected["pixel_values"])
+
+
+@pytest.mark.spec("ENG-175")
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_the_fast_processors_resize_is_within_two_levels(cutter: Cutter, size: tuple[int, int]) -> None:
+    """torchvision resizes bytes on the CPU by this call."""
+    width, height = (32 * merged for merged in grid(*size, cutter.geometry))
+    image = pillows(picture(*size))
+    ours = image.resize((width, height), Image.Resampling.BICUBIC)
+    [levels] = torch.nn.functional.interpolate(
+        pil_to_tensor(image)[None], size=(height, width), mode="bicubic", antialias=True
+    )
+    assert (levels.int() - pil_to_tensor(ours).int()).abs().max() <= 2
+
+
+def pil_to_tensor(image: Image.Image) -> torch.Tensor:
+    """Bytes (channels, height, width)."""
+    return (
+        torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8).view(image.height, image.width, 3).movedim(2, 0)
+    )
 
 
 @pytest.mark.spec("ENG-175", "ENG-098")

@@ -25,6 +25,7 @@ from tandem.engine.models.model import Sight
 from tandem.engine.models.qwen3_5 import Qwen35Model, load_qwen3_5
 from tandem.engine.models.vision import load_tower, row_positions
 from tandem.engine.models.vision.preprocess import Cutter
+from tandem.engine.room import Budgets
 from tandem.engine.text.images import Patches
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.reading.reader import PlainReader
@@ -217,7 +218,7 @@ def test_an_image_sent_again_is_encoded_once_and_read_alike(checkpoint: Path, cu
 
 @pytest.mark.spec("ENG-098", "ENG-101")
 def test_an_image_over_many_chunks_is_encoded_once_without_a_cache(checkpoint: Path, cutter: Cutter) -> None:
-    engine = engine_of(checkpoint, image_cache=0)
+    engine = engine_of(checkpoint, budgets=Budgets(images=0, margin=0))
     asked = prompt(cutter, 10, (380, 380), 6)
     assert asked.images[0].patches.rows > 4 * GRID
     seq = engine.open(asked)

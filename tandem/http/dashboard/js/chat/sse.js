@@ -38,8 +38,8 @@ export async function* sent(body) {
 export function waiting(comment) {
   const place = /^waiting, position (\d+)(.*)$/.exec(comment);
   if (place) return `${ordinal(Number(place[1]))} in line${place[2]}`;
-  const read = /^prefill (\d+)\/(\d+)$/.exec(comment);
-  if (read) return `Reading the prompt: ${share(Number(read[1]), Number(read[2]))}`;
+  const read = /^prefill (\d+)\/(\d+)(, image \d+ of \d+)?$/.exec(comment);
+  if (read) return `Reading the prompt: ${share(Number(read[1]), Number(read[2]))}${read[3] ?? ""}`;
   return comment === "ping" || !comment ? null : comment;
 }
 

@@ -87,7 +87,8 @@ function enginePanel() {
         fill.style.width = `${Math.min(100, share * 100)}%`;
         meter.setAttribute("aria-valuenow", String(Math.round(share * 100)));
         const left = reading.eta_s === null ? "" : `, about ${seconds(reading.eta_s * 1000)} left`;
-        text(words, `${count(reading.done)} of ${count(reading.total)} prompt tokens${left}`);
+        const image = reading.image ? `, image ${reading.image.number} of ${reading.image.of}` : "";
+        text(words, `${count(reading.done)} of ${count(reading.total)} prompt tokens${image}${left}`);
       } else {
         more.dataset["quiet"] = "";
         text(words, engine.since_ms === null ? "" : `for ${seconds(engine.since_ms)} · ${engine.base_model} · version ${engine.version}`);

@@ -31,7 +31,7 @@ export function detail(root, app, id) {
     },
   );
   const journal = panel("the journal", "low", (signal) => journalRows({ request_id: id, limit: EVENTS }, signal), (rows) => {
-    if (!rows) return note("No conductor: the server runs without one, so it keeps no journal.");
+    if (!rows) return note("No conductor: the server runs without one, and does not show its journal.");
     return rows.length ? journalTable(rows) : note("No row of the journal is of it.");
   });
   const lines = panel(

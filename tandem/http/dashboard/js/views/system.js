@@ -140,7 +140,7 @@ function server({ status, version, identity, started_at, uptime_s, live, unknown
 }
 
 /** @param {Wire.System} system @returns {Fact[]} */
-function memory({ memory: m, disk }) {
+function memory({ memory: { gate, ...m }, disk }) {
   /** @param {number | undefined} part @param {number | undefined} all */
   const share = (part, all) => (part !== undefined && all ? `${bytes(part)} of ${bytes(all)}` : bytes(part));
   return [
@@ -148,6 +148,7 @@ function memory({ memory: m, disk }) {
     ["Process", bytes(m["resident_bytes"])],
     ["Its peak", bytes(m["peak_bytes"])],
     ["Machine, available", share(m["available_bytes"], m["total_bytes"])],
+    ...(gate ? [/** @type {Fact} */ (["Engine, reserved", `${share(gate.reserved_bytes, gate.ceiling_bytes)}, never above ${bytes(gate.peak_bytes)}`])] : []),
     ["Disk, free", disk ? share(disk.free_bytes ?? undefined, disk.total_bytes ?? undefined) : "–"],
     ["State in", disk?.path],
   ];
@@ -160,8 +161,8 @@ function caches({ cache }) {
     const asked = (one.hits ?? 0) + (one.misses ?? 0);
     /** @type {Fact[]} */
     const facts = [
-      [one.name, `${bytes(one.bytes)} of ${bytes(one.budget_bytes)}`],
-      ["Entries", count(one.entries)],
+      [one.name, one.budget_bytes ? `${bytes(one.bytes)} of ${bytes(one.budget_bytes)}` : bytes(one.bytes)],
+      ["Entries", one.evictions ? `${count(one.entries)}, ${count(one.evictions)} had to go` : count(one.entries)],
       ["Hit rate", asked ? `${percent((one.hits ?? 0) / asked)}, ${count(one.hits)} of ${count(asked)}` : "not asked yet"],
     ];
     return facts;

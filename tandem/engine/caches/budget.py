@@ -1,0 +1,86 @@
+"""What caches may take at most, and the two numbers the engine's memory keeps to (ENG-108 to 114, ENG-124, ENG-132)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+from tandem.engine.memory import GIB
+
+__all__ = ["CPU_BUDGETS", "DEVICE_BUDGETS", "CacheBudgets", "Limits", "WorkspaceEstimate"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheBudgets:
+    """Bytes of each cache in memory."""
+
+    anchors: int
+    stash: int
+    parked: int
+    state_store: int
+    response: int = 64 << 20
+    images: int = 512 << 20
+
+    @property
+    def total(self) -> int:
+        return sum(self.each.values())
+
+    @property
+    def each(self) -> Mapping[str, int]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+DEVICE_BUDGETS: Final = CacheBudgets(anchors=4 * GIB, stash=2 * GIB, parked=4 * GIB, state_store=8 * GIB)
+CPU_BUDGETS: Final = CacheBudgets(anchors=GIB // 4, stash=GIB // 8, parked=GIB // 2, state_store=GIB // 2)
+"""Below 2 GiB in all: a machine without a device is shared with what people do on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bytes the allocator may hold: between two requests at most `ceiling`, and never more than `peak`."""
+
+    ceiling: int
+    peak: int
+
+    @staticmethod
+    def derived(
+        loaded: int, budgets: CacheBudgets, workspace: int, *, ceiling: int | None = None, peak: int | None = None
+    ) -> Limits:
+        """As set, else: what the load took and all caches full, and on top of that the largest workspace."""
+        ceiling = loaded + budgets.total if ceiling is None else ceiling
+        return Limits(ceiling, max(ceiling + workspace if peak is None else peak, ceiling))
+
+    def beside(self, nbytes: int) -> Limits:
+        """With side slots of so many bytes: slot 0 does not pay for them with its caches."""
+        return replace(self, ceiling=self.ceiling + nbytes, peak=self.peak + nbytes)
+
+
+class WorkspaceEstimate:
+    """Bytes a prefill takes beside what it writes (ENG-130): for each row of its widest pass, for each pair of a row
+    and one it reads where a kernel keeps the scores, and at least so many.
+
+    A measured peak beyond the estimate is counted and raises all later ones by as much, for the process's life.
+    """
+
+    def __init__(self, grid: int, *, per_row: int, per_pair: int = 0, least: int = 0) -> None:
+        self._grid = grid
+        self._per_row = per_row
+        self._per_pair = per_pair
+        self._least = least
+        self._factor = 1.0
+        self._exceeded = 0
+
+    def of(self, prompt: int, resumed: int = 0) -> int:
+        """For a prompt of so many rows of which `resumed` are in place."""
+        rows = min(self._grid, max(prompt - resumed, 1))
+        return round(self._factor * max(rows * self._per_row + rows * prompt * self._per_pair, self._least))
+
+    def measured(self, prompt: int, resumed: int, peak: int) -> None:
+        """A prefill has taken `peak` bytes."""
+        if peak > (estimate := self.of(prompt, resumed)):
+            self._exceeded += 1
+            self._factor *= peak / max(estimate, 1)
+
+    def state(self) -> Mapping[str, int]:
+        return {"workspace_exceeded": self._exceeded, "workspace_percent": round(100 * self._factor)}
