@@ -6,7 +6,7 @@ Every case is written plainly on an engine of its own, and again with each featu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -226,17 +226,25 @@ def _steps(result: object, generation: Generation, index: int, vocab: int) -> li
 
 def _step(logprob: TokenLogprob, rules: SamplingRules, index: int, vocab: int) -> Step:
     """A token and its runner-up by what chose between them: the row, or the row and the noise of its index."""
-    scores = dict(logprob.top)
-    if rules.temperature:
-        assert rules.seed is not None
-        noise = Noise().seeded(rules.seed, rules.choice, index, vocab)
-        best = max(scores.values()) / rules.temperature
-        floor = best + math.log(rules.min_p) if rules.min_p else -math.inf
-        scaled = {token: log / rules.temperature for token, log in scores.items()}
-        scores = {token: score + float(noise[token]) for token, score in scaled.items() if score >= floor}
-    ranked = sorted(scores, key=lambda token: (-scores[token], token))
-    if ranked[0] != logprob.token:
-        raise BenchError(f"token {index} is {logprob.token}, and by its log-probabilities it should be {ranked[0]}")
+    if not rules.temperature:
+        return _ranked(logprob.token, dict(logprob.top), index)
+    assert rules.seed is not None
+    noise = Noise().seeded(rules.seed, rules.choice, index, vocab)
+    scaled = {token: log / rules.temperature for token, log in logprob.top}
+    best = max(scaled.values())
+    floor = best + math.log(rules.min_p) if rules.min_p else -math.inf
+    kept = {token: score for token, score in scaled.items() if score >= floor}
+    step = _ranked(logprob.token, {token: score + float(noise[token]) for token, score in kept.items()}, index)
+    # Of all that were cut off only those below the floor are among the log-probabilities: the least kept one stands for
+    # the others.
+    cut = floor if len(kept) < len(scaled) else min(kept.values())
+    return replace(step, kept=frozenset(kept), edge=kept[logprob.token] - cut)
+
+
+def _ranked(token: int, scores: Mapping[int, float], index: int) -> Step:
+    ranked = sorted(scores, key=lambda each: (-scores[each], each))
+    if ranked[0] != token:
+        raise BenchError(f"token {index} is {token}, and by its log-probabilities it should be {ranked[0]}")
     if len(ranked) == 1:
-        return Step(logprob.token)
-    return Step(logprob.token, ranked[1], scores[ranked[0]] - scores[ranked[1]])
+        return Step(token)
+    return Step(token, ranked[1], scores[ranked[0]] - scores[ranked[1]])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 __all__ = ["TIE_NATS", "Fork", "Promise", "Run", "Step", "Verdict", "judge"]
@@ -31,6 +31,10 @@ class Step:
     runner_up: int | None = None
     gap: float = math.inf
     """Nats."""
+    kept: frozenset[int] | None = field(default=None, repr=False)
+    """What was chosen among, where truncation left a few; None where there was none."""
+    edge: float = math.inf
+    """How far the token was above the least of those, or above the floor that cut the others off. Nats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +99,20 @@ def _first_fork(one: Run, other: Run, promise: Promise, tie_nats: float) -> Fork
 
 
 def _is_near_tie(one: Step | None, other: Step | None, tie_nats: float) -> bool:
-    """Each one's token is the other's runner-up, and neither is ahead of it by more than `tie_nats`."""
+    """Each one's token is the other's runner-up, and neither is ahead of it by more than `tie_nats`; or one's token was
+    cut off by the other's truncation, which it had passed by no more than that, and its runner-up came in its place.
+    """
     if one is None or other is None:
         return False
     swapped = one.token == other.runner_up and other.token == one.runner_up
-    return swapped and max(one.gap, other.gap) <= tie_nats
+    near = swapped and max(one.gap, other.gap) <= tie_nats
+    return near or _is_cut_off(one, other, tie_nats) or _is_cut_off(other, one, tie_nats)
+
+
+def _is_cut_off(one: Step, other: Step, tie_nats: float) -> bool:
+    if other.kept is None or one.token in other.kept:
+        return False
+    return one.edge <= tie_nats and other.token == one.runner_up
 
 
 def _told(step: Step | None) -> str:

@@ -33,6 +33,22 @@ def test_a_near_tie_is_named_with_position_ids_and_gaps() -> None:
     assert verdict.fork.words == "position 2: 7 before 8 by 0.1250 | 8 before 7 by 0.0300, near tie"
 
 
+def drawn(token: int, runner_up: int, *kept: int, edge: float = 1.0) -> Run:
+    """A draw whose noise decided by far."""
+    return run(5, 6, Step(token, runner_up, 1.5, frozenset(kept), edge))
+
+
+@pytest.mark.spec("ENG-066")
+def test_a_token_that_has_barely_passed_the_cut_is_a_near_tie_with_what_comes_in_its_place() -> None:
+    barely, without = drawn(7, 8, 7, 8, 9, edge=0.001), drawn(8, 9, 8, 9, 4)
+    assert not judge(barely, without).is_defect
+    assert not judge(without, barely).is_defect
+    assert judge(drawn(7, 8, 7, 8, 9, edge=0.126), without).is_defect  # it was well inside
+    assert judge(barely, drawn(8, 9, 7, 8, 9)).is_defect  # the other could have taken it
+    assert judge(barely, drawn(9, 8, 8, 9, 4)).is_defect  # not what would have come in its place
+    assert judge(barely, without, "bit").is_defect
+
+
 @pytest.mark.spec("ENG-066")
 @pytest.mark.parametrize(
     ("one", "other"),
