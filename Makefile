@@ -52,10 +52,10 @@ $(CLIENTS): tools/install_clients.py | $(BIN)/python
 clients: $(CLIENTS) ## Install the real clients that the tests drive.
 
 # What looks at the clock runs alone, the rest shares the cores; in order, since the files with the fewest tests, which
-# would come last, are not the shortest.
+# would come last, are not the shortest. One thread each: two teams of threads on the same cores wait for each other.
 # Status 5 is "no tests": ARGS may choose from one of the two alone.
 test: $(STAMP) $(CLIENTS) ## Run the tests that need neither long nor a GPU.
-	@$(BIN)/python -m pytest -m 'not slow and not gpu' -n 2 --dist loadfile --no-loadscope-reorder $(ALONE:%=--ignore=%) $(ARGS) || [ $$? -eq 5 ]
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow and not gpu' -n 2 --dist loadfile --no-loadscope-reorder $(ALONE:%=--ignore=%) $(ARGS) || [ $$? -eq 5 ]
 	@$(BIN)/python -m pytest -m 'not slow and not gpu' $(ALONE) $(ARGS) || [ $$? -eq 5 ]
 
 test-full: $(STAMP) $(CLIENTS) ## Run the slow tests too.

@@ -82,9 +82,13 @@ class Server:
 
     @classmethod
     def tandem(cls, home: Path, *flags: str, env: Mapping[str, str] | None = None, port: int = 0) -> Server:
-        """`tandem serve` with these flags; back once it has announced itself."""
+        """`tandem serve` with these flags; back once it has announced itself.
+
+        It computes on one thread: two tests may have a server each, and teams of threads that share two cores wait for
+        each other at every product.
+        """
         command = [sys.executable, "-m", "tandem", "serve", "--port", str(port), *flags]
-        server = cls.launch(command, home, clean_env(home, **(env or {})))
+        server = cls.launch(command, home, clean_env(home, **{"TANDEM_THREADS": "1", **(env or {})}))
         try:
             server._wait_ready(port)
         except BaseException:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 import openai
 import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletionChunk, ChatCompletionUserMessageParam
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from tests.e2e.conftest import Start
 from tests.e2e.process import Server
@@ -22,7 +22,7 @@ class City(BaseModel):
 
     continent: Literal["Africa", "Asia", "Europe"]
     is_capital: bool
-    rivers: list[Literal["Seine", "Thames"]] | None
+    rivers: Annotated[list[Literal["Seine", "Thames"]], Field(max_length=2)] | None
 
 
 COUNT = "Count from one to ten in words."
