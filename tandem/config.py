@@ -129,7 +129,7 @@ class Settings:
         Choice(("auto", "cpu", "cuda")),
         "auto",
         group=MODEL,
-        help="Where the model runs; auto takes CUDA where that is to be had, for any model but the embedded one.",
+        help="Where the model runs; auto takes CUDA where that is to be had and the model has kernels for it.",
     )
     max_len: int | None = _setting(
         Whole(16, 4_194_304),
@@ -410,7 +410,7 @@ class Settings:
         Real(0.01, 4096, "GIB"),
         None,
         group=CACHES,
-        shown="the ceiling, and reading the longest prompt",
+        shown="what the machine allows on the CPU; on a GPU the ceiling, and reading the longest prompt",
         help="Memory that the engine never takes more of; a prompt that would is refused with a 503.",
     )
 

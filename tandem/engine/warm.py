@@ -90,7 +90,7 @@ def policy_of(
     """
     if not caches.gate:
         return Policy()
-    estimate = estimate_of(config, placement, grid)
+    estimate, given = estimate_of(config, placement, grid), (caches.mem_ceiling, caches.mem_peak)
     growth = State.bytes_for(config, window, placement) + caches.total + others
     workspace = estimate.of(window)
     if placement.device.type == "cpu":
@@ -99,12 +99,12 @@ def policy_of(
         ceiling = memory.reserved() + growth + workspace
         if most is not None:
             ceiling = min(ceiling, most)
-        limits = _limits(ceiling, ceiling + workspace if most is None else most, caches)
+        limits = Limits.of(ceiling, ceiling + workspace if most is None else most, *given)
         return Policy(estimate, limits, memory)
     device = DeviceMemory()
     ceiling, free = device.reserved() + growth, available(board=cuda_board())
     most = ceiling + workspace if free is None else min(ceiling + workspace, device.reserved() + free)
-    return Policy(estimate, _limits(min(ceiling, most), most, caches), device, device.measured)
+    return Policy(estimate, Limits.of(min(ceiling, most), most, *given), device, device.measured)
 
 
 def estimate_of(config: ModelConfig, placement: Placement, grid: int) -> WorkspaceEstimate:
@@ -112,11 +112,6 @@ def estimate_of(config: ModelConfig, placement: Placement, grid: int) -> Workspa
     per_row = placement.dtype.itemsize * (16 * config.hidden_size + 4 * config.intermediate_size)
     least = round(1.15 * GIB * config.hidden_size / 5120)
     return WorkspaceEstimate(grid, per_row=per_row, least=least)
-
-
-def _limits(ceiling: int, peak: int, caches: CacheSettings) -> Limits:
-    ceiling = ceiling if caches.mem_ceiling is None else caches.mem_ceiling
-    return Limits(ceiling, max(peak if caches.mem_peak is None else caches.mem_peak, ceiling))
 
 
 def kernels_of(model: Model) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tandem.engine.memory import GIB
@@ -13,27 +13,16 @@ __all__ = ["CPU_BUDGETS", "DEVICE_BUDGETS", "CacheBudgets", "Limits", "Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheBudgets:
-    """Bytes of each cache in memory."""
+    """Bytes of the caches in memory beside the resident prefix and the images, where nothing else is set."""
 
-    anchors: int
     stash: int
     parked: int
     state_store: int
-    response: int = 64 << 20
-    images: int = 512 << 20
-
-    @property
-    def total(self) -> int:
-        return sum(self.each.values())
-
-    @property
-    def each(self) -> Mapping[str, int]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-DEVICE_BUDGETS: Final = CacheBudgets(anchors=4 * GIB, stash=2 * GIB, parked=4 * GIB, state_store=8 * GIB)
-CPU_BUDGETS: Final = CacheBudgets(anchors=GIB // 4, stash=GIB // 8, parked=GIB // 2, state_store=GIB // 2)
-"""Below 2 GiB in all: a machine without a device is shared with what people do on it."""
+DEVICE_BUDGETS: Final = CacheBudgets(stash=2 * GIB, parked=4 * GIB, state_store=8 * GIB)
+CPU_BUDGETS: Final = CacheBudgets(stash=GIB // 8, parked=GIB // 2, state_store=GIB // 2)
+"""With the response cache below 2 GiB in all: a machine without a device is shared with what people do on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +33,10 @@ class Limits:
     peak: int
 
     @staticmethod
-    def derived(
-        loaded: int, budgets: CacheBudgets, workspace: int, *, ceiling: int | None = None, peak: int | None = None
-    ) -> Limits:
-        """As set, else: what the load took and all caches full, and on top of that the largest workspace."""
-        ceiling = loaded + budgets.total if ceiling is None else ceiling
-        return Limits(ceiling, max(ceiling + workspace if peak is None else peak, ceiling))
+    def of(ceiling: int, peak: int, set_ceiling: int | None = None, set_peak: int | None = None) -> Limits:
+        """As set, else as derived; the peak is never below the ceiling."""
+        ceiling = ceiling if set_ceiling is None else set_ceiling
+        return Limits(ceiling, max(peak if set_peak is None else set_peak, ceiling))
 
     def beside(self, nbytes: int) -> Limits:
         """With side slots of so many bytes: slot 0 does not pay for them with its caches."""

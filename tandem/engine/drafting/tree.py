@@ -14,7 +14,7 @@ from tandem.engine.verbs import EMPTY_TREE, Tree
 
 T = TypeVar("T")
 
-__all__ = ["NODES", "Trie", "best_path", "chain", "cut", "depths", "merged", "sound"]
+__all__ = ["NODES", "Trie", "chain", "cut", "depths", "merged", "sound"]
 
 NODES = 31
 """Drafted nodes of the widest tree; the root makes the 32nd row (ENG-056)."""
@@ -126,17 +126,6 @@ def cut(tree: Tree, nodes: int) -> Tree:
         tuple(tree.scores[node] for node in kept) if tree.scores else (),
         tuple(tree.sources[node] for node in kept) if tree.sources else (),
     )
-
-
-def best_path(tree: Tree) -> tuple[int, ...]:
-    """The nodes that the best-scored child of each leads to, from the root down; without scores the first child."""
-    children: dict[int, list[int]] = {}
-    for node, parent in enumerate(tree.parents):
-        children.setdefault(parent, []).append(node)
-    path: list[int] = []
-    while behind := children.get(path[-1] if path else -1):
-        path.append(max(behind, key=lambda node: tree.scores[node]) if tree.scores else behind[0])
-    return tuple(path)
 
 
 def _reach(tree: Tree) -> list[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -10,10 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tandem.engine.caches.budget import CPU_BUDGETS, DEVICE_BUDGETS, Limits, WorkspaceEstimate
+from tandem.config import Settings
+from tandem.engine import warm
+from tandem.engine.caches.budget import Limits, WorkspaceEstimate
 from tandem.engine.caches.gate import EVENTS, ORDER, Level, MemoryGate, Refused
 from tandem.engine.caches.process_memory import ProcessMemory, memory_limit
+from tandem.engine.caches.settings import CacheSettings
+from tandem.engine.checkpoints.config import ModelConfig
 from tandem.engine.memory import GIB
+from tandem.engine.models.placement import CPU
+from tandem.engine.models.state import State
+from tests.engine.models.memory import tiny_llama
 
 
 @dataclass
@@ -173,18 +180,40 @@ def test_what_is_admitted_stays_within_the_peak_or_in_free_blocks(
 
 
 @pytest.mark.spec("ENG-124")
-def test_both_numbers_derive_from_the_load_and_rise_with_side_slots() -> None:
-    limits = Limits.derived(10 * GIB, DEVICE_BUDGETS, 2 * GIB)
-    assert limits == Limits(10 * GIB + DEVICE_BUDGETS.total, 12 * GIB + DEVICE_BUDGETS.total)
+@pytest.mark.parametrize("limit", [None, 64 * GIB])
+def test_both_numbers_derive_from_the_load(monkeypatch: pytest.MonkeyPatch, limit: int | None) -> None:
+    monkeypatch.setattr(ProcessMemory, "reserved", lambda self: 10 * GIB)
+    monkeypatch.setattr(warm, "memory_limit", lambda: limit)
+    config, caches = tiny_llama().model.config, CacheSettings().on(device=False)
+    workspace = warm.estimate_of(config, CPU, 32).of(256)
+    ceiling = 10 * GIB + State.bytes_for(config, 256) + caches.total + 7 + workspace
+    assert limits_of(config, caches) == Limits(ceiling, ceiling + workspace if limit is None else limit)
+    assert limits_of(config, replace(caches, mem_ceiling=5, mem_peak=9)) == Limits(5, 9)
+
+
+def limits_of(config: ModelConfig, caches: CacheSettings) -> Limits:
+    policy = warm.policy_of(config, CPU, 256, 32, caches, 7)
+    policy.over(())
+    view = policy.view(())
+    assert view.ceiling is not None
+    assert view.peak is not None
+    return Limits(view.ceiling, view.peak)
+
+
+@pytest.mark.spec("ENG-124")
+def test_what_is_set_counts_and_both_numbers_rise_with_side_slots() -> None:
+    limits = Limits.of(10 * GIB, 12 * GIB)
+    assert limits == Limits(10 * GIB, 12 * GIB)
     assert limits.beside(GIB) == Limits(limits.ceiling + GIB, limits.peak + GIB)
-    assert Limits.derived(GIB, CPU_BUDGETS, GIB, ceiling=5, peak=9) == Limits(5, 9)
-    assert Limits.derived(GIB, CPU_BUDGETS, 3, ceiling=5) == Limits(5, 8)
-    assert Limits.derived(GIB, CPU_BUDGETS, 3, ceiling=5, peak=4) == Limits(5, 5)
+    assert Limits.of(7, 8, 5, 9) == Limits(5, 9)
+    assert Limits.of(7, 8, 5) == Limits(5, 8)
+    assert Limits.of(7, 8, 5, 4) == Limits(5, 5)
 
 
 @pytest.mark.spec("ENG-132")
-def test_budgets_of_the_cpu_come_to_two_gib_at_most() -> None:
-    assert CPU_BUDGETS.total <= 2 * GIB
+def test_budgets_of_the_embedded_model_come_to_two_gib_at_most() -> None:
+    """It is a Llama: it has no anchors, and no tower."""
+    assert CacheSettings().on(device=False).total + Settings().response_cache_mb * 2**20 <= 2 * GIB
 
 
 @pytest.mark.spec("ENG-130")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tandem.engine.drafting.tree import NODES, Trie, best_path, chain, cut, depths, merged, sound
+from tandem.engine.drafting.tree import NODES, Trie, chain, cut, depths, merged, sound
 from tandem.engine.verbs import EMPTY_TREE, Tree
 
 VOCAB = 10
@@ -112,14 +112,6 @@ def test_a_cut_keeps_the_best_with_their_ancestors(tree: Tree, nodes: int) -> No
     reach = {path: min(tree.scores[whole.index(path[: n + 1])] for n in range(len(path))) for path in whole}
     left = [reach[path] for path in whole if path not in kept]
     assert min((reach[path] for path in kept), default=1.0) >= max(left, default=0.0)
-
-
-def test_best_path() -> None:
-    tree = Tree((1, 2, 3, 4, 5), (-1, 0, 0, -1, 3), (0.6, 0.1, 0.5, 0.3, 0.3))
-    assert best_path(tree) == (0, 2)
-    assert best_path(Tree(tree.tokens, tree.parents)) == (0, 1)
-    assert best_path(EMPTY_TREE) == ()
-    assert depths(tree) == (1, 2, 2, 1, 2)
 
 
 def test_a_trie_takes_nodes_in_any_order() -> None:
