@@ -114,6 +114,10 @@ def test_a_cut_keeps_the_best_with_their_ancestors(tree: Tree, nodes: int) -> No
     assert min((reach[path] for path in kept), default=1.0) >= max(left, default=0.0)
 
 
+def test_depths() -> None:
+    assert depths(Tree((1, 2, 3, 4, 5), (-1, 0, 0, -1, 3))) == (1, 2, 2, 1, 2)
+
+
 def test_a_trie_takes_nodes_in_any_order() -> None:
     trie = Trie()
     first, second = trie.add(-1, 1), trie.add(-1, 2)
