@@ -603,7 +603,7 @@ async def test_six_hours_on_the_mock_clock_without_a_thread(path: Path, autojump
 
 @pytest.mark.spec("OBS-117")
 async def test_the_same_on_aiosqlite(path: Path) -> None:
-    threads = threading.active_count()
+    threads, before = threading.active_count(), set(threading.enumerate())
     async with running(partial(open_aio, path)) as store:
         store.ref.offer(Record(outcome(0)))
         await store.ref.ask(Flush)
@@ -612,4 +612,6 @@ async def test_the_same_on_aiosqlite(path: Path) -> None:
         assert (facts.enabled, facts.rows, facts.queue, facts.dropped) == (True, 1, 0, 0)
         store.ref.offer(Record(outcome(1)))
     assert request_ids(path) == ["req-0", "req-1"]
+    for thread in set(threading.enumerate()) - before:
+        thread.join(5)  # a connection's thread says that it has closed, and returns a moment later
     assert threading.active_count() <= threads
