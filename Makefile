@@ -96,6 +96,7 @@ coverage-spec: $(STAMP) ## List the requirements of docs/spec/ with and without 
 
 docs: $(STAMP) ## Write docs/settings.md and docs/fields.md anew.
 	@$(BIN)/python -m tools.settings_doc
+	@$(BIN)/python -m tools.conductor_schemas
 	@$(BIN)/python -m tools.fields_doc
 
 $(PEERS): $(STAMP)

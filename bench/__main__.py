@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bench import hybrid, ledger
 from bench.kernels import main as kernels
+from bench.load import soak
+from bench.load.command import command as load
 from bench.peers import PEERS
 from bench.resume import command as resume
 from bench.step import main as step
@@ -17,4 +19,6 @@ if __name__ == "__main__":
     command.add_command(resume, "resume")
     command.add_command(ledger.command, "ledger")
     command.add_command(hybrid.command, "hybrid")
+    command.add_command(load, "load")
+    command.add_command(soak.command, "soak")
     command(obj=PEERS, prog_name="python -m bench")

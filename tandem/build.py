@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tandem.actors.host import InlineHost, open_host
 from tandem.actors.kit import SystemWallClock, Threads
@@ -24,6 +24,7 @@ from tandem.store.aio import open_aio
 
 if TYPE_CHECKING:
     from tandem.engine.caches.settings import CacheSettings
+    from tandem.engine.drafting.combined import Proposing
     from tandem.engine.drafting.lookups import Lookups
 
 __all__ = ["Progress", "find_model", "open_parts"]
@@ -33,7 +34,17 @@ log = logging.getLogger(__name__)
 Progress = Callable[[str, int, int], None]
 """What is under way, how much of it is done, and all of it."""
 
-THREADS = {"prompt": 1, "body": 1, "grammar": 1, "image": 1, "docs": 1, "usage": 1, "miss": 1, "keep": 1}
+THREADS = {
+    "prompt": 1,
+    "body": 1,
+    "grammar": 1,
+    "image": 1,
+    "docs": 1,
+    "usage": 1,
+    "miss": 1,
+    "keep": 1,
+    "documents": 1,
+}
 """Worker threads a purpose may use at once; the engine and the event loop need the cores."""
 
 
@@ -62,18 +73,24 @@ async def open_parts(
     threads behind, and with more of them than cores every parallel region is slower.
     """
     wall = SystemWallClock()
-    path = replace(settings, state_dir=state.path).ledger_path  # STATE may be a temporary one
-    ledger = None if path is None else partial(open_aio, path)
+    here = replace(settings, state_dir=state.path)  # STATE may be a temporary one
+    ledger = None if here.ledger_path is None else partial(open_aio, here.ledger_path)
     parts = partial(
         Parts,
         store=Store(ledger, wall, settings.usage_retention_days),
         blocking=Threads.with_limits(THREADS),
         wall=wall,
         identity=identify(settings),
+        conductor_dir=here.conductor_dir,
         logs=logs,
     )
     if model is None:
-        fake = FakeEngine(max_len=settings.max_len, grid=settings.prefix_chunk)
+        fake = FakeEngine(
+            max_len=settings.max_len,
+            grid=settings.prefix_chunk,
+            slots=settings.parallel,
+            side_max_len=settings.side_max_len,
+        )
         yield parts(engine=fake, host=InlineHost(fake))
         return
     failure: CheckpointError | None = None
@@ -83,7 +100,8 @@ async def open_parts(
         except CheckpointError as error:
             failure = error  # raised outside the host's nursery, which would wrap it into a group
         else:
-            yield parts(engine=engine, host=host)
+            room, floor = await host.run_job(_room)
+            yield parts(engine=engine, host=host, available=room, floor=floor)
     if failure is not None:
         raise failure
 
@@ -114,8 +132,12 @@ def _load(settings: Settings, state: State, model: Path, progress: Progress) -> 
         drafter=settings.drafter,
         draft_hot=settings.draft_hot,
         lookups=_lookups(settings),
+        proposing=_proposing(settings),
         caches=_caches(settings, state, model),
         device=settings.device,
+        parallel=settings.parallel,
+        side_max_len=settings.side_max_len,
+        floor=_gib(settings.parallel_floor_gb),
         progress=partial(progress, "loading the model"),
     )
     unused = engine.card.weights.get("unused")
@@ -123,10 +145,20 @@ def _load(settings: Settings, state: State, model: Path, progress: Progress) -> 
         log.warning("[model] the checkpoint has tensors that nothing asked for: %s", ", ".join(unused))
     if off := engine.card.weights.get("drafter_off"):
         log.warning("[model] the drafter is off: %s", off)
+    if refused := engine.card.weights.get("slots_refused"):
+        log.warning("[model] there is no room for all side slots: %s", refused)
     lacks = engine.card.weights.get("template_lacks")
     if isinstance(lacks, list) and lacks:
         log.info("[model] the chat template has no place for %s: served without", " and ".join(lacks))
     return engine
+
+
+def _room() -> tuple[Callable[[], int | None], int]:
+    """What tells the memory that could be taken, where the engine is, and how much of it stays free (ENG-189)."""
+    from tandem.engine.memory import available, cuda_board, default_floor, used_board
+
+    board = used_board()
+    return (lambda: available(board=None if board is None else cuda_board())), default_floor(board=board)
 
 
 def _lookups(settings: Settings) -> Lookups:
@@ -143,19 +175,21 @@ def _lookups(settings: Settings) -> Lookups:
     )
 
 
+def _proposing(settings: Settings) -> Proposing:
+    from tandem.engine.drafting.combined import Proposing
+
+    rows: dict[str | None, Literal[8, 16] | None] = {None: None, "8": 8, "16": 16}
+    return Proposing(settings.sampled_tree, rows[settings.len_fixed], settings.block_drafter)
+
+
 def _caches(settings: Settings, state: State, model: Path) -> CacheSettings:
     """Files lie in folders of this model alone: a start sweeps what is of another (ENG-176)."""
     from tandem.engine.caches.disk_index import DiskSettings
     from tandem.engine.caches.fingerprint import profile_folder
     from tandem.engine.caches.settings import CacheSettings
 
-    disk = {
-        "mode": settings.disk_cache,
-        "budget_gb": settings.disk_cache_gb,
-        "ttl_days": settings.disk_cache_ttl_days,
-        "admit_after": settings.disk_cache_admit_after,
-        "min_free_gb": settings.disk_cache_min_free_gb,
-    }
+    # The conductor's settings document may switch the tier on while the server runs.
+    has_tier = settings.disk_cache != "off" or settings.conductor_config is not None
     return CacheSettings(
         guest_max=settings.resident_guest_max,
         stash=_gib(settings.resident_stash_gb),
@@ -163,8 +197,8 @@ def _caches(settings: Settings, state: State, model: Path) -> CacheSettings:
         store=_gib(settings.cache_budget_gb),
         prefix_cache=not settings.no_prefix_cache,
         session_cache=not settings.no_session_cache,
-        disk=DiskSettings.of(disk),
-        disk_folder=None if settings.disk_cache == "off" else profile_folder(state.path / "caches/disk", model.name),
+        disk=DiskSettings.of(settings.disk_tier),
+        disk_folder=profile_folder(state.path / "caches/disk", model.name) if has_tier else None,
         spill_folder=profile_folder(state.path / "caches/spill", model.name) if settings.spill else None,
         mem_ceiling=_gib(settings.mem_ceiling_gib),
         mem_peak=_gib(settings.mem_peak_gib),

@@ -75,6 +75,7 @@ def _setting(kind: Kind, default: Any, *, group: str, help: str, shown: str | No
 SERVER, ACCESS, MODEL, ANSWERS = "Server", "Access", "Model", "Answers"
 IMAGES, CACHES = "Images", "Caches"
 LIMITS, STATE, LOGS, LIVE = "Limits and waiting", "State and ledger", "Logs", "Live view"
+CONDUCTOR = "Conductor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +179,28 @@ class Settings:
         group=MODEL,
         help="Tokens among which the prediction layer guesses: the most frequent and the vocabulary's marks; 0 is all. "
         "A vocabulary of less than twice as many is read whole.",
+    )
+    block_drafter: Path | None = _setting(  # noqa: RUF009  (a dataclass field)
+        FilePath(),
+        None,
+        group=MODEL,
+        shown="none",
+        help="Directory of a drafter that guesses a block of tokens at once, made for the model; it guesses beside "
+        "what --drafter names.",
+    )
+    sampled_tree: Literal["chain", "det"] = _setting(
+        Choice(("chain", "det")),
+        "chain",
+        group=MODEL,
+        help="How the prediction layer guesses for an answer that is drawn without a seed: chain draws its guesses, "
+        "det takes the likeliest. The answer is distributed the same.",
+    )
+    len_fixed: Literal["8", "16"] | None = _setting(
+        Choice(("8", "16")),
+        None,
+        group=MODEL,
+        shown="what each request's first steps show",
+        help="Rows of a step that the prediction layer guesses for; unset decides it once a request.",
     )
     deep: int = _setting(
         Whole(0, 32),
@@ -399,6 +422,12 @@ class Settings:
     response_cache_ttl: float = _setting(
         Real(0.01, 365 * DAY_S), 3600.0, group=CACHES, help="Seconds that such an answer stays."
     )
+    summary_ahead: bool = _setting(
+        Flag(),
+        False,
+        group=CACHES,
+        help="Write summaries that the conductor foresees ahead, while no request runs.",
+    )
     mem_ceiling_gib: float | None = _setting(
         Real(0.01, 4096, "GIB"),
         None,
@@ -432,11 +461,57 @@ class Settings:
         group=LIMITS,
         help="A client that has taken nothing of its stream for this long counts as gone.",
     )
+    parallel: int = _setting(
+        Whole(1, 16),
+        1,
+        group=LIMITS,
+        help="Requests that are answered at once: one with the whole window, each further one in a side slot.",
+    )
+    side_max_len: int = _setting(
+        Whole(2, 2**24, "TOKENS"),
+        65_536,
+        group=LIMITS,
+        help="Window of a side slot; a request that does not fit it waits for the whole one.",
+    )
+    parallel_floor_gb: float | None = _setting(
+        Real(0, 2**20, "GIB"),
+        None,
+        group=LIMITS,
+        shown="15 where a CUDA board shares the memory, else 5 % of it, at least 1",
+        help="GiB of memory that a side slot, or one more request beside others, must leave free.",
+    )
+    side_lane: Literal["on", "decode", "off"] = _setting(
+        Choice(("on", "decode", "off")),
+        "on",
+        group=LIMITS,
+        help="Serve short requests between the steps of a running one; decode leaves its prefill alone.",
+    )
+    side_lane_prompt_max: int = _setting(
+        Whole(1, 2**24, "TOKENS"), 2_048, group=LIMITS, help="Longest prompt of a request that is served so."
+    )
+    side_lane_new_max: int = _setting(
+        Whole(1, 2**24, "TOKENS"), 64, group=LIMITS, help="Most output of a request that is served so."
+    )
     turn_quantum_ms: float = _setting(
         Real(1, 60_000, "MS"),
         50.0,
         group=LIMITS,
         help="GPU time by which a waiting slot must be behind before the turn changes hands.",
+    )
+    batch_timeout_ms: float = _setting(
+        Real(0, 60_000, "MS"),
+        2.0,
+        group=LIMITS,
+        help="How long a round of several requests waits for one that is late, with the GPU unused.",
+    )
+    parallel_settle: bool = _setting(
+        OnOff(),
+        True,
+        group=LIMITS,
+        help="Let the device finish before another slot's turn, so that each is measured by its own work alone.",
+    )
+    parallel_timing: bool = _setting(
+        Flag(), False, group=LIMITS, help="Measure what rounds take by how many requests share them; /health shows it."
     )
     stuck_s: float = _setting(
         Real(0.01, DAY_S),
@@ -484,9 +559,59 @@ class Settings:
     conductor_config: Path | None = _setting(  # noqa: RUF009  (a dataclass field)
         FilePath(),
         None,
-        group=STATE,
+        group=CONDUCTOR,
         shown="no conductor",
         help="Directory of the conductor's documents, relative to STATE; /v1/conductor/* answers only with it.",
+    )
+
+    client_cwd: Literal["note", "off"] = _setting(
+        Choice(("note", "off")),
+        "note",
+        group=CONDUCTOR,
+        help="Under a plan, move the working directory out of tools' descriptions into the turn, so that a cd leaves "
+        "what is cached in place; off renders tools as sent.",
+    )
+    tool_fit: Literal["on", "shadow", "off"] = _setting(
+        Choice(("on", "shadow", "off")),
+        "on",
+        group=CONDUCTOR,
+        help="Leave out packages that the request's tools cannot carry out; shadow only journals, off keeps them. The "
+        "router document may ask for less.",
+    )
+    client_reasoning: tuple[tuple[str, str], ...] = _setting(
+        ByClient(("tags", "reasoning_content", "both")),
+        (("*", "reasoning_content"), ("hermes", "tags")),
+        group=CONDUCTOR,
+        shown="*=reasoning_content,hermes=tags",
+        help="Under a plan, where the reasoning goes by kind of client, while --reasoning-format is tags; an empty "
+        "value means tags for all.",
+    )
+    model_name: str | None = _setting(
+        Text("NAME"),
+        None,
+        group=CONDUCTOR,
+        shown="the checkpoint's name",
+        help="What the model is told to call itself when somebody asks who is answering.",
+    )
+    note_dedup: Literal["parts", "block"] = _setting(
+        Choice(("parts", "block")),
+        "parts",
+        group=CONDUCTOR,
+        help="A later turn's note has only what no earlier note says, or the whole block again when a part has changed.",
+    )
+    session_generations: bool = _setting(
+        OnOff(),
+        True,
+        group=CONDUCTOR,
+        help="Keep conversations without an id apart that begin with the same words; off has one session for each.",
+    )
+    conductor_fit: str = _setting(
+        Text("FIT"),
+        "model",
+        group=CONDUCTOR,
+        help="How the conductor fits the model: model as its adapter declares, off as the documents are written, or "
+        "key=value,… over the declaration (effort_note, rules, questions, packages, lean, no_package_classes, "
+        "max_package_tokens).",
     )
 
     log_content: bool = _setting(
@@ -505,6 +630,22 @@ class Settings:
     def ledger_path(self) -> Path | None:
         """Where the ledger is; a relative `usage_ledger` is below STATE."""
         return None if self.usage_ledger is None else self.state_dir / self.usage_ledger
+
+    @property
+    def disk_tier(self) -> dict[str, Any]:
+        """The disk tier by the keys of the settings document's `memory.disk_cache`, whose absent keys these are."""
+        return {
+            "mode": self.disk_cache,
+            "budget_gb": self.disk_cache_gb,
+            "ttl_days": self.disk_cache_ttl_days,
+            "admit_after": self.disk_cache_admit_after,
+            "min_free_gb": self.disk_cache_min_free_gb,
+        }
+
+    @property
+    def conductor_dir(self) -> Path | None:
+        """Where the conductor's documents are; a relative `conductor_config` is below STATE."""
+        return None if self.conductor_config is None else self.state_dir / self.conductor_config
 
     @property
     def is_loopback(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 __all__ = [
     "Auto",
+    "ByClient",
     "Choice",
     "FilePath",
     "FilePaths",
@@ -152,6 +153,27 @@ class Names:
 
     def read(self, text: str) -> tuple[str, ...]:
         return tuple(name for part in text.split(",") if (name := part.strip()))
+
+
+@dataclass(frozen=True, slots=True)
+class ByClient:
+    """`kind=word,…`: one of a few words by kind of client, `*` for the kinds that are not named; empty names none."""
+
+    words: tuple[str, ...]
+    metavar: str = "KIND=FORMAT,…"
+
+    @property
+    def allowed(self) -> str:
+        return f"kind=word,… where a word is {' or '.join(self.words)}"
+
+    def read(self, text: str) -> tuple[tuple[str, str], ...]:
+        pairs: list[tuple[str, str]] = []
+        for part in filter(None, map(str.strip, text.split(","))):
+            kind, equals, word = (each.strip() for each in part.partition("="))
+            if not (kind and equals) or word not in self.words:
+                raise ValueError(text)
+            pairs.append((kind.lower(), word))
+        return tuple(pairs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,12 @@ def request_line(outcome: Outcome) -> str:
         "total_ms": _rounded(outcome.total_ms, 0),
         "decode_tps": _rounded(outcome.decode_tps, 1),
     }
+    if outcome.lane is not None:
+        fields |= {
+            "lane": outcome.lane,
+            "wait_ms": _rounded(outcome.queue_ms, 0),
+            "lent_ms": _rounded(outcome.lent_ms, 0),
+        }
     if outcome.error_type is not None:
         fields["error"] = outcome.error_type
     shown = (f"{name}={'-' if value is None else value}" for name, value in fields.items())

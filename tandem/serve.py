@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -124,10 +124,9 @@ async def _watch_signals(service: Service) -> None:
                 continue
             log.info("[service] %s again: ending what runs", signal.Signals(number).name)
             service.context.hurry.set()
-            try:
-                await service.slot.tell(Abort("the server is stopping"))
-            except ActorGone:
-                return
+            for slot in service.slots:
+                with suppress(ActorGone):
+                    await slot.tell(Abort("the server is stopping"))
 
 
 async def _drain_when_told(service: Service, shutdown: trio.Event) -> None:

@@ -1,6 +1,6 @@
 """The service: opens the nurseries, starts and wires the actors, drains.
 
-Nesting, outermost first: the engine host (`tandem.build`); store and watchdog; turn scheduler, slot and queue; then
+Nesting, outermost first: the engine host (`tandem.build`); store and watchdog; turn scheduler, slots and queue; then
 whatever serves HTTP (`tandem.serve` or `tandem.asgi`). What is inside may use what is outside until its own end. Adding
 an actor is a new file and one line of wiring in `open_service`.
 """
@@ -8,26 +8,34 @@ an actor is a new file and one line of wiring in `open_service`.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
+from tandem.actors.choosing import SlotRules
 from tandem.actors.host import EngineHost
 from tandem.actors.keeper import Keeper, Spill
 from tandem.actors.kit import Actor, ActorGone, Blocking, Ref, WallClock, supervise
+from tandem.actors.lending import LaneRules
 from tandem.actors.live import Live, Served
+from tandem.actors.memory import MemoryKeeper
+from tandem.actors.own import OwnWork, own_work
 from tandem.actors.queue import Drain, Queue
+from tandem.actors.reader import Reader
 from tandem.actors.slots import Slot, SlotMessage
 from tandem.actors.store import Flush, Store
 from tandem.actors.turns import Turns
-from tandem.actors.watchdog import Watchdog
+from tandem.actors.watchdog import Watchdog, WatchdogMessage
+from tandem.conducting import document_keeper
 from tandem.config import Settings
 from tandem.engine.caches.caching import Caching
 from tandem.engine.grammar.grammars import Grammars
+from tandem.engine.memory import GIB
 from tandem.engine.verbs import Engine
 from tandem.http.access.rules import Access
 from tandem.http.context import SERVED_NAME, Context
@@ -66,16 +74,26 @@ class Parts:
     logs: LogBook = field(default_factory=LogBook)
     images: ImageLoader | None = None
     """None: one is made from the settings where the model sees."""
+    available: Callable[[], int | None] = lambda: None
+    """Bytes of memory that could be taken now; None where nobody knows, which admits every request."""
+    floor: int = 0
+    """Bytes of them that a request beside others leaves free, where no setting says so."""
+    conductor_dir: Path | None = None
+    """Where the conductor's documents are, where STATE is not the one that the settings name."""
+    reader: Reader | None = None
+    """What reads conversations while nothing else runs; None: nobody does."""
 
 
 @dataclass(slots=True)
 class Service:
-    """A running service: its context, its slot, and whether something essential has broken."""
+    """A running service: its context, its slots, and whether something essential has broken."""
 
     context: Context
-    slot: Ref[SlotMessage]
+    slots: tuple[Ref[SlotMessage], ...]
     stop: trio.Event
     """Set when the service is to drain: by a signal, or by the defect of an essential actor."""
+    own: OwnWork
+    """For whoever has work for it."""
 
 
 @asynccontextmanager
@@ -84,10 +102,30 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
 
     Without `access` no secret is set, and the settings alone say who may do what.
     """
-    watchdog = Watchdog(sweep_s=settings.conductor_watch_s, stuck_s=settings.stuck_s)
-    turns = Turns(quantum_s=settings.turn_quantum_ms / 1e3)
+    responses = open_responses(settings)
     live = _live_hub(settings, parts)
-    queue = Queue(max_queue=settings.max_queue, watchdog=watchdog.ref, live=live.ref)
+    watchdog = Watchdog(
+        sweep_s=settings.conductor_watch_s,
+        stuck_s=settings.stuck_s,
+        sweeps=[] if responses is None else [responses.sweep],
+        live=live.ref,
+    )
+    turns = _turn_scheduler(settings, parts, watchdog.ref)
+    own = own_work(
+        engine=parts.engine,
+        host=parts.host,
+        turns=turns.ref,
+        watchdog=watchdog.ref,
+        prepares=settings.summary_ahead,
+        reader=parts.reader,
+    )
+    queue = Queue(
+        max_queue=settings.max_queue,
+        watchdog=watchdog.ref,
+        live=live.ref,
+        windows=own.ref,
+        rules=_slot_rules(settings, parts.engine),
+    )
     keeper = Keeper(
         engine=parts.engine,
         host=parts.host,
@@ -96,16 +134,30 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
         blocking=parts.blocking,
         wall=parts.wall,
     )
-    slot = Slot(
-        0,
-        engine=parts.engine,
-        host=parts.host,
-        turns=turns.ref,
-        queue=queue.ref,
-        watchdog=watchdog.ref,
-        keeper=keeper.ref,
-    )
-    queue.add_slot(0, slot.ref)
+    own.begin_with(queue.ref, keeper.ref)
+    memory = _memory_keeper(settings, parts, watchdog.ref)
+    documents = document_keeper(settings, parts, keeper.ref)
+    slots = [
+        Slot(
+            index,
+            engine=engine,
+            host=parts.host,
+            turns=turns.ref,
+            queue=queue.ref,
+            watchdog=watchdog.ref,
+            keeper=keeper.ref,
+            first=parts.engine if len(parts.engine.slots) > 1 else None,
+            lender=parts.engine if index == 0 else None,
+            lane=LaneRules(settings.side_lane, settings.side_lane_prompt_max, settings.side_lane_new_max),
+            settles=settings.parallel_settle,
+            timed=settings.parallel_timing,
+            queue_timeout_s=settings.queue_timeout,
+            memory=None if memory is None else memory.ref,
+        )
+        for index, engine in enumerate(parts.engine.slots)
+    ]
+    for index, slot in enumerate(slots):
+        queue.add_slot(index, slot.ref)
     context = Context(
         settings=settings,
         card=parts.engine.card,
@@ -116,6 +168,7 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
         watchdog=watchdog.ref,
         live=live.ref,
         keeper=keeper.ref,
+        documents=None if documents is None else documents.ref,
         blocking=parts.blocking,
         wall=parts.wall,
         started_at=trio.current_time(),
@@ -127,14 +180,14 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
         engine_cost=parts.engine.cost,
         engine_caches=parts.engine.caches,
         engine_memory=parts.engine.memory,
-        responses=open_responses(settings),
+        responses=responses,
         access=access or Access.from_settings(settings, Secrets()),
     )
-    service = Service(context, slot.ref, trio.Event())
-    essential: list[Actor[Any]] = [queue, turns, slot]
-    own_work: list[Actor[Any]] = [keeper]
+    service = Service(context, tuple(slot.ref for slot in slots), trio.Event(), own)
+    essential: list[Actor[Any]] = [queue, turns, *([] if memory is None else [memory]), *slots]
+    optional: list[Actor[Any]] = [keeper, *([] if documents is None else [documents]), *own.actors]
     foundations: list[Actor[Any]] = [parts.store, watchdog, live]
-    for actor in (*essential, *own_work, parts.store, live):
+    for actor in (*essential, *optional, parts.store, live):
         watchdog.watch(actor.ref)
 
     def on_defect(name: str, _defect: Exception) -> None:
@@ -150,7 +203,7 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
         for actor in foundations:
             await outer.start(partial(supervise, actor, on_defect))
         async with trio.open_nursery() as inner:
-            for actor in (*essential, *own_work):
+            for actor in (*essential, *optional):
                 await inner.start(partial(supervise, actor, on_defect))
             try:
                 yield service
@@ -159,9 +212,37 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
         outer.cancel_scope.cancel()
 
 
+def _turn_scheduler(settings: Settings, parts: Parts, watchdog: Ref[WatchdogMessage]) -> Turns:
+    return Turns(
+        quantum_s=settings.turn_quantum_ms / 1e3,
+        batch_timeout_s=settings.batch_timeout_ms / 1e3,
+        watchdog=watchdog if len(parts.engine.slots) > 1 else None,
+        timed=settings.parallel_timing,
+    )
+
+
+def _slot_rules(settings: Settings, engine: ServiceEngine) -> SlotRules:
+    card = engine.slots[-1].card  # the side slots are alike
+    return SlotRules(side_window=card.max_len, guest_max=settings.resident_guest_max, chunk=card.anchor_grid)
+
+
+def _memory_keeper(settings: Settings, parts: Parts, watchdog: Ref[WatchdogMessage]) -> MemoryKeeper | None:
+    """None with one slot: what is alone in flight is always admitted."""
+    if len(parts.engine.slots) == 1:
+        return None
+    floor = parts.floor if settings.parallel_floor_gb is None else int(settings.parallel_floor_gb * GIB)
+    return MemoryKeeper(available=parts.available, view=parts.engine.memory, floor=floor, watchdog=watchdog)
+
+
 def _live_hub(settings: Settings, parts: Parts) -> Live:
     card = parts.engine.card
-    served = Served(model=SERVED_NAME, base_model=card.name, version=parts.identity.version, window=card.max_len)
+    served = Served(
+        model=SERVED_NAME,
+        base_model=card.name,
+        version=parts.identity.version,
+        window=card.max_len,
+        slots=len(parts.engine.slots),
+    )
     return Live(
         served,
         hz=int(settings.live_hz),

@@ -75,6 +75,13 @@ def test_the_line_of_a_request() -> None:
     )
 
 
+@pytest.mark.spec("SCH-046", "OBS-042")
+def test_the_line_of_a_lane_guest_tells_its_wait_and_its_holders_delay() -> None:
+    guest = outcome(3, queue_ms=12.4, lane="decode", lent_ms=80.6, wait_own_ms=3.0)
+    assert request_line(guest).endswith(" decode_tps=- lane=decode wait_ms=12 lent_ms=81")
+    assert "lane" not in request_line(outcome(4, queue_ms=12.4))
+
+
 @pytest.mark.spec("API-206")
 def test_the_line_of_a_refused_request() -> None:
     refused = outcome(

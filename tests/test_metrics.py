@@ -10,8 +10,8 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tandem.metrics import CONTENT_TYPE, CacheReading, Metrics, Readings, route_of, up_page
-from tandem.metrics.labels import FINISH_REASONS, REFUSALS, ROUTES
+from tandem.metrics import CONTENT_TYPE, CacheReading, Metrics, Readings, TurnsReading, route_of, up_page
+from tandem.metrics.labels import FINISH_REASONS, LANES, REFUSALS, ROUTES
 from tests.store.samples import outcome
 
 ANSWERED: dict[str, Any] = {
@@ -125,6 +125,22 @@ def test_who_waited_too_long_counts_with_the_wait() -> None:
     found = counted(refused | {"error_type": "queue_full"})
     assert found["tandem_request_queue_seconds_count"] == found["tandem_e2e_request_latency_seconds_count"] == 0
     assert found["tandem_request_prompt_tokens_count"] == 0
+
+
+@pytest.mark.spec("SCH-075")
+def test_who_waited_for_memory_in_vain_counts_with_the_wait() -> None:
+    refused = {"finish_reason": "refused", "completion_tokens": None, "error_type": "memory", "total_ms": 240_000.0}
+    assert counted(refused | {"wait_mem_ms": 200_000.0})["tandem_request_queue_seconds_sum"] == 240
+    assert counted(refused)["tandem_request_queue_seconds_count"] == 0  # the gate refuses at once
+
+
+@pytest.mark.spec("SCH-106", "SCH-046")
+def test_lane_guests_count_by_kind_and_tell_no_speed() -> None:
+    found = counted(*(ANSWERED | {"lane": lane} for lane in ("decode", "decode", "self")))
+    lanes = {name: value for name, value in found.items() if name.startswith("tandem_lane_jobs_total")}
+    assert lanes == {f"tandem_lane_jobs_total {lane}": count for lane, count in zip(LANES, (2, 0, 1), strict=True)}
+    assert found["tandem_verify_seconds_count"] == found["tandem_spec_accept_per_block_count"] == 0
+    assert found["tandem_spec_decode_num_drafts_total"] == 60
 
 
 @pytest.mark.spec("OBS-013")
@@ -261,6 +277,11 @@ def everything() -> Readings:
         ledger_dropped=7,
         live_subscribers=8,
         log_subscribers=9,
+        lane_waiting=10,
+        sheds=11,
+        turns=TurnsReading(hand_overs=12, rounds={2: 13, 3: 14}, seconds={0: 1.5, 1: 0.5}),
+        admission_waits=15,
+        own_work_s={"summary": 2.5},
         caches=[CacheReading(name="resident", entries=1, bytes=2, hits={"prefix": 3}, misses=4)],
         engine={"version": "1", "base_model": 'a "model"\\'},
         build={"version": "1", "git_sha": "0"},
@@ -283,6 +304,13 @@ def test_what_could_not_be_read_is_left_out() -> None:
         "tandem_usage_ledger_dropped",
         "tandem_live_subscribers",
         "tandem_log_subscribers",
+        "tandem_lane_jobs_waiting",
+        "tandem_memory_sheds",
+        "tandem_admission_waits",
+        "tandem_turn_hand_overs",
+        "tandem_joint_rounds",
+        "tandem_slot_gpu_seconds",
+        "tandem_own_work_seconds",
         "tandem_cache_hits",
         "tandem_cache_misses",
         "tandem_cache_evictions",
@@ -294,11 +322,13 @@ def test_what_could_not_be_read_is_left_out() -> None:
     found = samples(metrics, everything())
     assert found["tandem_cache_hits_total resident prefix"] == 3
     assert found["tandem_usage_ledger_rows_total"] == 6
+    assert (found["tandem_joint_rounds_total 2"], found["tandem_slot_gpu_seconds_total 0"]) == (13, 1.5)
+    assert (found["tandem_turn_hand_overs_total"], found["tandem_own_work_seconds_total summary"]) == (12, 2.5)
     assert full["tandem_engine_info"].samples[0].labels["base_model"] == 'a "model"\\'
     for each in fields(Readings):
         values = {other.name: getattr(everything(), other.name) for other in fields(Readings) if other is not each}
         gone = full.keys() - parse(metrics.page(Readings(**values))).keys()
-        assert len(gone) == (5 if each.name == "caches" else 1), each.name
+        assert len(gone) == {"caches": 5, "turns": 3}.get(each.name, 1), each.name
 
 
 def test_two_services_count_apart() -> None:

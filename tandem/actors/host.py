@@ -22,7 +22,7 @@ import trio
 from tandem.actors.kit import Actor, ActorGone
 from tandem.engine.errors import EngineError
 
-__all__ = ["EngineHost", "InlineHost", "SimulatedTime", "ThreadHost", "open_host"]
+__all__ = ["EngineHost", "InlineHost", "SimulatedTime", "ThreadHost", "as_engine_error", "open_host"]
 
 T = TypeVar("T")
 
@@ -158,7 +158,14 @@ def _guarded(verb: Callable[[], T]) -> T:
     except EngineError:
         raise
     except Exception as fault:
-        # Where, and of which kind: the exception's own words may hold text of a client.
-        frames = "".join(traceback.format_tb(fault.__traceback__)).rstrip()
-        log.error("[engine] a verb failed: %s\n%s", type(fault).__name__, frames)
-        raise EngineError(f"{type(fault).__name__} in the engine") from fault
+        raise as_engine_error(fault) from fault
+
+
+def as_engine_error(fault: Exception) -> EngineError:
+    """What a request may be told of a fault in a verb; what it tells of the engine goes into the log."""
+    if isinstance(fault, EngineError):
+        return fault
+    # Where, and of which kind: the exception's own words may hold text of a client.
+    frames = "".join(traceback.format_tb(fault.__traceback__)).rstrip()
+    log.error("[engine] a verb failed: %s\n%s", type(fault).__name__, frames)
+    return EngineError(f"{type(fault).__name__} in the engine")

@@ -2,14 +2,17 @@
 
 Owns: whether a request runs, and the piece that is being written. It asks the engine for one piece at a time, once the
 slots have been quiet for a moment, holds the GPU turn for that verb alone, and writes the piece in a worker thread: a
-request that comes meanwhile waits for one verb at most. What fails here costs what was to be kept, and no answer.
+request that comes meanwhile waits for one verb at most. So it takes no idle window of the broker's: the slot would be
+held while a file is written. What fails here costs what was to be kept, and no answer.
 
-| message in | from         | answer or effect                                                                |
-|------------|--------------|---------------------------------------------------------------------------------|
-| `Busy`     | slot         | a request runs: no further piece is asked for                                   |
-| `Rested`   | slot         | it has ended: soon the pieces there are get written, one after the other        |
-| `Clear`    | route        | caches are emptied once no generation runs; answered with bytes, or why not     |
-| `Spill`    | service      | conversations are written down for the next start; answered when that has ended |
+| message in   | from         | answer or effect                                                                |
+|--------------|--------------|---------------------------------------------------------------------------------|
+| `Busy`       | slot, broker | a request runs: no further piece is asked for                                   |
+| `Rested`     | slot, broker | it has ended: soon the pieces there are get written, one after the other        |
+| `Clear`      | route        | caches are emptied once no generation runs; answered with bytes, or why not     |
+| `Configure`  | documents    | the disk tier's settings hold from the next request on                          |
+| `LookAtDisk` | route        | what the disk tier holds; None: there is none                                   |
+| `Spill`      | service      | conversations are written down for the next start; answered when that has ended |
 """
 
 from __future__ import annotations
@@ -27,15 +30,16 @@ import trio
 from tandem.actors.host import EngineHost
 from tandem.actors.kit import Actor, Blocking, Ref, Reply, WallClock
 from tandem.actors.line import Rank
-from tandem.actors.queue import Enter, Granted, Leave, QueueMessage, Refused, SlotFree
+from tandem.actors.queue import Enter, Granted, Leave, Lent, QueueMessage, Refused, SlotFree
 from tandem.actors.turns import GiveUp, Turn, TurnMessage, Want
+from tandem.engine.caches.disk_index import DiskSettings
 from tandem.engine.errors import EngineError
 
 if TYPE_CHECKING:
-    from tandem.engine.caches.caching import Caching, MemoryView
+    from tandem.engine.caches.caching import Caching, DiskView, MemoryView
     from tandem.engine.caches.disk_writes import WriteJob
 
-__all__ = ["Busy", "Clear", "Cleared", "Keeper", "KeeperMessage", "Rested", "Spill"]
+__all__ = ["Busy", "Clear", "Cleared", "Configure", "Keeper", "KeeperMessage", "LookAtDisk", "Rested", "Spill"]
 
 T = TypeVar("T")
 
@@ -80,7 +84,19 @@ class Spill:
     reply: Reply[None]
 
 
-KeeperMessage: TypeAlias = Busy | Rested | Clear | Spill
+@dataclass(frozen=True, slots=True)
+class Configure:
+    """Other settings of the disk tier, by the keys of the settings document."""
+
+    disk: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LookAtDisk:
+    reply: Reply[DiskView | None]
+
+
+KeeperMessage: TypeAlias = Busy | Rested | Clear | Configure | LookAtDisk | Spill
 
 
 class Keeper(Actor[KeeperMessage]):
@@ -134,12 +150,25 @@ class Keeper(Actor[KeeperMessage]):
                 with _answered(reply):
                     reply.send(await self._clear(caches))
                 self._wait_for_quiet()
+            case Configure(disk):
+                await self._configure(disk)
+            case LookAtDisk(reply):
+                with _answered(reply):
+                    reply.send(await self._with_turn(self._engine.disk))
             case Spill(reply):
                 with _answered(reply):
                     await self._spill()
                     reply.send(None)
             case _:
                 assert_never(message)
+
+    async def _configure(self, disk: Mapping[str, Any]) -> None:
+        try:
+            await self._with_turn(partial(self._engine.configure, DiskSettings.of(disk), self._now()))
+        except EngineError as error:
+            log.error("[cache] the disk tier keeps its settings: %s", error)
+            return
+        log.info("[cache] disk tier: %s", ", ".join(f"{name} {value}" for name, value in disk.items()))
 
     def _wait_for_quiet(self) -> None:
         self._due = math.inf if self._running else trio.current_time() + QUIET_S
@@ -176,9 +205,9 @@ class Keeper(Actor[KeeperMessage]):
         log.info("[cache] cleared: %s", _numbers(freed))
         return Cleared(freed)
 
-    async def _enter(self) -> Granted | Refused:
-        reply = Reply[Granted | Refused]()
-        answer: Granted | Refused | None = None
+    async def _enter(self) -> Granted | Refused | Lent:
+        reply = Reply[Granted | Refused | Lent]()
+        answer: Granted | Refused | Lent | None = None
         try:
             await self._queue.tell(Enter(self.name, Rank.SIDE, reply))
             with trio.move_on_after(CLEAR_S):

@@ -3,12 +3,14 @@
 Rules, all of them here:
 1. Better ranks first; within a rank first come, first served.
 2. A turn is overtaken at most `MAX_OVERTAKEN` times in all; from then on nobody who came later goes before it.
-3. Granting a short side request counts as an overtaking for every turn that came earlier and still waits.
+3. Granting a short side request counts as an overtaking for every turn that came earlier and still waits, and that
+   might have had what was granted: who is given a slot that a waiter may not use has not overtaken it.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 __all__ = ["MAX_OVERTAKEN", "Rank", "WaitingLine"]
@@ -62,26 +64,34 @@ class WaitingLine:
         """Take out and name the next to be granted, or None."""
         if not self._waiters:
             return None
-        index = _next(self._waiters)
-        chosen = self._waiters[index].key
-        self._waiters = _without(self._waiters, index)
+        chosen = self._waiters[_next(self._waiters)].key
+        self.take(chosen)
         return chosen
+
+    def take(self, key: str, might: Callable[[str], bool] = lambda _key: True) -> None:
+        """Take out `key`, who is granted what of the others those might have had for whom `might` holds."""
+        index = next(index for index, waiter in enumerate(self._waiters) if waiter.key == key)
+        self._waiters = _without(self._waiters, index, might)
+
+    def ahead(self, key: str) -> tuple[str, ...] | None:
+        """Who would be granted before `key` if nobody came or went, next one first; None when it stands not here."""
+        return self._order(stop=key) if any(waiter.key == key for waiter in self._waiters) else None
 
     def position(self, key: str) -> int | None:
         """1 is the next to be granted if nobody comes or goes; None when `key` does not stand here."""
-        line = self._waiters
-        for position in range(1, len(line) + 1):
-            index = _next(line)
-            if line[index].key == key:
-                return position
-            line = _without(line, index)
-        return None
+        ahead = self.ahead(key)
+        return None if ahead is None else len(ahead) + 1
 
     def order(self, most: int) -> tuple[str, ...]:
         """The first `most` who would be granted if nobody came or went, next one first."""
+        return self._order(most)
+
+    def _order(self, most: int | None = None, stop: str | None = None) -> tuple[str, ...]:
         line, keys = self._waiters, list[str]()
-        while line and len(keys) < most:
+        while line and len(keys) != most:
             index = _next(line)
+            if line[index].key == stop:
+                break
             keys.append(line[index].key)
             line = _without(line, index)
         return tuple(keys)
@@ -100,12 +110,12 @@ def _next(line: list[_Waiter]) -> int:
     return best
 
 
-def _without(line: list[_Waiter], chosen: int) -> list[_Waiter]:
+def _without(line: list[_Waiter], chosen: int, might: Callable[[str], bool] = lambda _key: True) -> list[_Waiter]:
     """The line after the grant of `chosen`, overtakings counted."""
     overtakes = line[chosen].rank is Rank.SIDE
     return [
         replace(waiter, overtaken=waiter.overtaken + 1)
-        if overtakes and index < chosen and waiter.rank is Rank.TURN
+        if overtakes and index < chosen and waiter.rank is Rank.TURN and might(waiter.key)
         else waiter
         for index, waiter in enumerate(line)
         if index != chosen

@@ -8,6 +8,11 @@ readers. Never: waits for an actor, a grant or a reader; with no request and no 
 | `Began`       | request task | the request is in the next event                            |
 | `Ended`       | request task | its row stays for a while with its final figures            |
 | `QueueSeen`   | queue        | who waits, in which order                                   |
+| `WaitsSeen`   | queue        | why and how long the first wait, and who waits in the lane  |
+| `SlotSeen`    | watchdog     | a slot is out of service, or it is not                      |
+| `TurnsSeen`   | watchdog     | kept: the GPU turn and joint rounds                         |
+| `MemorySeen`  | watchdog     | kept: admission by bytes                                    |
+| `WindowsSeen` | watchdog     | kept: the own work that runs                                |
 | `Watch`       | a reader     | a `Reader`, or None when there are too many                 |
 | `Unwatch`     | a reader     | it gets no more events                                      |
 | `Look`        | route, tests | the event of this moment, with history                      |
@@ -26,9 +31,12 @@ from weakref import WeakSet
 import msgspec
 import trio
 
+from tandem.actors.estimates import coarse
 from tandem.actors.kit import Actor, Reply, WallClock
-from tandem.actors.watchdog import QueueSeen
+from tandem.actors.waiters import Place
+from tandem.actors.watchdog import MemorySeen, QueueSeen, SlotSeen, TurnsSeen, WindowsSeen
 from tandem.live.event import Memory, SamplerNow
+from tandem.live.line import Why
 from tandem.live.reader import LiveEvent, Reader
 from tandem.live.seen import RequestSeen
 from tandem.live.view import LiveView, Moment, Served
@@ -45,6 +53,7 @@ __all__ = [
     "Reader",
     "Served",
     "Unwatch",
+    "WaitsSeen",
     "Watch",
 ]
 
@@ -64,6 +73,18 @@ class Began:
 @dataclass(frozen=True, slots=True)
 class Ended:
     outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsSeen:
+    """Places of the first in line; the jobs of the side lane, the next one first."""
+
+    places: Mapping[str, Place]
+    lane: tuple[str, ...]
+
+    def is_of(self, line: tuple[str, ...], lane: tuple[str, ...]) -> bool:
+        """Whether it tells of exactly these."""
+        return tuple(self.places) == line and self.lane == lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +108,8 @@ class Unwatch:
     reader: Reader
 
 
-LiveMessage: TypeAlias = Began | Ended | QueueSeen | Watch | Unwatch | Look
+Seen: TypeAlias = QueueSeen | WaitsSeen | SlotSeen | TurnsSeen | MemorySeen | WindowsSeen
+LiveMessage: TypeAlias = Began | Ended | Seen | Watch | Unwatch | Look
 
 
 class Live(Actor[LiveMessage]):
@@ -170,8 +192,8 @@ class Live(Actor[LiveMessage]):
                 self._view.began(request_id, look, at)
             case Ended(outcome):
                 self._view.ended(outcome, at)
-            case QueueSeen(waiting, _, draining, line):
-                self._view.queue_seen(waiting, line, draining=draining, now=at.now)
+            case QueueSeen() | WaitsSeen() | SlotSeen() | TurnsSeen() | MemorySeen() | WindowsSeen():
+                self._note(message, at.now)
             case Watch(reply):
                 self._watch(reply, at)
             case Unwatch(reader):
@@ -180,6 +202,26 @@ class Live(Actor[LiveMessage]):
             case Look(reply):
                 self._view.look(at)
                 reply.send(self._encode(at, with_history=True))
+            case _:
+                assert_never(message)
+
+    def _note(self, message: Seen, now: float) -> None:
+        """An actor tells how things are with it."""
+        view, sharing = self._view, self._view.sharing
+        match message:
+            case QueueSeen(waiting, _, draining, line):
+                view.queue_seen(waiting, line, draining=draining, now=now)
+            case WaitsSeen(places, lane):
+                view.waits_seen({key: _why(place) for key, place in places.items()}, lane, now)
+            case SlotSeen(slot, phase):
+                sharing.slot_seen(slot, gone=phase == "gone")
+            case TurnsSeen(holder, seconds, hand_overs, rounds, meeting, together):
+                sharing.turn_seen(together or (() if holder is None else (holder,)), hand_overs)
+                sharing.rounds_seen(seconds, rounds, meeting)
+            case MemorySeen(reserved, floor, available, waits):
+                sharing.memory_seen(reserved, floor, available, waits)
+            case WindowsSeen(open_for):
+                sharing.own_seen(open_for, now)
             case _:
                 assert_never(message)
 
@@ -243,6 +285,11 @@ class Live(Actor[LiveMessage]):
     def _measured_memory(self) -> Memory:
         told = self._read_memory()
         return Memory(rss_bytes=told.get("resident"), peak_bytes=told.get("peak"))
+
+
+def _why(place: Place) -> Why:
+    left = place.estimate_s
+    return Why(place.reason, left, None if left is None else coarse(left, place.reason == "own"))
 
 
 def _multiple(now: float, step: float) -> float:

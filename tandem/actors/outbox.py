@@ -8,13 +8,23 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import trio
 
 from tandem.engine.text.reading.deltas import CallArguments, Content, Delta, Line, Reasoning
 
-__all__ = ["Deltas", "Item", "NoMemory", "Outbox", "PrefillProgress", "weight"]
+__all__ = [
+    "Deltas",
+    "Item",
+    "LaneEnded",
+    "LaneServed",
+    "MemoryWait",
+    "NoMemory",
+    "Outbox",
+    "PrefillProgress",
+    "weight",
+]
 
 MAX_BATCHES = 4096
 MAX_BYTES = 4 * 1024 * 1024
@@ -47,7 +57,31 @@ class NoMemory:
     retry_after: int
 
 
-Item: TypeAlias = Deltas | PrefillProgress | NoMemory
+@dataclass(frozen=True, slots=True)
+class MemoryWait:
+    """The request waits for memory that others hold (SCH-073): `missing` bytes; 0 once it is admitted."""
+
+    missing: int
+    waited_s: float
+    position: int = 1
+    """Among those who wait for memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneServed:
+    """A lane guest begins: at a safe point of a holder's decode or prefill, or by itself (SCH-046)."""
+
+    lane: Literal["decode", "prefill", "self"]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneEnded:
+    """A lane guest has ended, and delayed the holder by this much."""
+
+    lent_s: float
+
+
+Item: TypeAlias = Deltas | PrefillProgress | NoMemory | MemoryWait | LaneServed | LaneEnded
 
 
 class Outbox:
@@ -110,5 +144,5 @@ def weight(item: Item) -> int:
             return sum(
                 DELTA_BYTES + (len(delta.text.encode()) if isinstance(delta, WITH_TEXT) else 0) for delta in deltas
             )
-        case PrefillProgress() | NoMemory():
+        case PrefillProgress() | NoMemory() | MemoryWait() | LaneServed() | LaneEnded():
             return DELTA_BYTES

@@ -1,33 +1,54 @@
 """The watchdog: keeps the last snapshot of every actor, counts what ended, and flags what stands still.
 
 Owns: snapshots, counts, the measured lag of the event loop. Waits for no slot and repairs nothing (SCH-098, SCH-101);
-`/health` is answered from here alone, so it never waits for a generation.
+`/health` is answered from here alone, so it never waits for a generation. Every sweep also has thrown away what is past
+its lifetime (SCH-102). What it is told of slots, turn, memory and windows it tells the live view too.
 
-| message in  | from         | answer or effect                         |
-|-------------|--------------|------------------------------------------|
-| `QueueSeen` | queue        | kept                                     |
-| `SlotSeen`  | slot         | kept; the slot has reached a safe point  |
-| `Counted`   | request task | counted                                  |
-| `Look`      | `/health`    | `Sight` on `reply`                       |
+| message in    | from           | answer or effect                        |
+|---------------|----------------|-----------------------------------------|
+| `QueueSeen`   | queue          | kept                                    |
+| `SlotSeen`    | slot           | kept; the slot has reached a safe point |
+| `TurnsSeen`   | turn scheduler | kept                                    |
+| `MemorySeen`  | memory keeper  | kept                                    |
+| `WindowsSeen` | window broker  | kept                                    |
+| `Counted`     | request task   | counted                                 |
+| `Look`        | `/health`      | `Sight` on `reply`                      |
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, assert_never
 
 import trio
 
 from tandem.actors.kit import Actor, Ref, Reply
 
-__all__ = ["Counted", "Look", "Phase", "QueueSeen", "Sight", "SlotSeen", "Watchdog", "WatchdogMessage"]
+__all__ = [
+    "Counted",
+    "Look",
+    "MemorySeen",
+    "Phase",
+    "QueueSeen",
+    "Sight",
+    "SlotSeen",
+    "Sweep",
+    "TurnsSeen",
+    "Watchdog",
+    "WatchdogMessage",
+    "WindowsSeen",
+]
 
 log = logging.getLogger(__name__)
 
-Phase: TypeAlias = Literal["idle", "prefilling", "writing"]
+Phase: TypeAlias = Literal["idle", "prefilling", "writing", "gone"]
+"""What a slot does; `gone`: it could not be put right after a fault (SCH-056)."""
+
+Sweep: TypeAlias = Callable[[float], None]
+"""Throws away what is past its lifetime at a time of trio's clock."""
 
 TICK_S = 1.0
 """How often the loop's lag is measured."""
@@ -40,6 +61,8 @@ class QueueSeen:
     draining: bool
     line: tuple[str, ...] = ()
     """The first who wait, the next to be granted first."""
+    lane: int = 0
+    """Lane jobs that wait for a safe point; they stand in no line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +73,48 @@ class SlotSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnsSeen:
+    """The GPU turn, GPU time by slot, joint rounds since the start; told with side slots, once a second at most."""
+
+    holder: int | None
+    """The slot that has the turn, the first of a joint round; own work has it under the name of slot 0 (SCH-060)."""
+    seconds: Mapping[int, float]
+    hand_overs: int
+    rounds: Mapping[int, int]
+    """Joint rounds by how many slots shared them."""
+    meeting: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    """What a round takes by how many slots decode (SCH-070); empty unless it is measured."""
+    together: tuple[int, ...] = ()  # the slots of the joint round that has the turn, if one has
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySeen:
+    """Admission by bytes; told where there are side slots."""
+
+    reserved: int
+    floor: int
+    available: int | None
+    """None where the system does not say."""
+    waits: int
+    """Admissions that had to wait, since the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowsSeen:
+    """The service's own work: what an idle window is open for now, and the seconds that each job has had."""
+
+    open_for: str | None
+    seconds: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class Counted:
-    """A completion request has ended: its status and finish reason, and the error's code where it has one."""
+    """A completion request has ended: its status and finish reason, the error's code where it has one, and its lane."""
 
     status: int
     finish_reason: str
     code: str | None
+    lane: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +134,15 @@ class Sight:
     """Names of actors and slots that stand still, `queue` when requests wait with nothing running."""
     loop_lag_ms: float
     """The worst lag of the event loop between the last two sweeps."""
+    lane: int = 0
+    """Lane jobs that wait."""
+    lane_served: Mapping[str, int] = field(default_factory=dict)
+    """Lane guests that have ended, by kind."""
+    turns: TurnsSeen | None = None
+    """This and the next are None without side slots."""
+    memory: MemorySeen | None = None
+    windows: WindowsSeen | None = None
+    """None where nobody has told of own work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +150,7 @@ class Look:
     reply: Reply[Sight]
 
 
-WatchdogMessage: TypeAlias = QueueSeen | SlotSeen | Counted | Look
+WatchdogMessage: TypeAlias = QueueSeen | SlotSeen | TurnsSeen | MemorySeen | WindowsSeen | Counted | Look
 
 
 @dataclass(slots=True)
@@ -98,14 +166,22 @@ class Watchdog(Actor[WatchdogMessage]):
     essential = False
     inbox_size = 1024
 
-    def __init__(self, *, sweep_s: float, stuck_s: float) -> None:
+    def __init__(
+        self, *, sweep_s: float, stuck_s: float, sweeps: Sequence[Sweep] = (), live: Ref[Any] | None = None
+    ) -> None:
         super().__init__()
+        self._live = live
         self._sweep_s = sweep_s
         self._stuck_s = stuck_s
+        self._sweeps = tuple(sweeps)
         self._queue = QueueSeen(0, 0, False)
         self._slots: dict[int, SlotSeen] = {}
         self._safe_points: dict[int, float] = {}
+        self._turns: TurnsSeen | None = None
+        self._memory: MemorySeen | None = None
+        self._windows: WindowsSeen | None = None
         self._counts: Counter[str] = Counter()
+        self._lane_served: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self._refs: list[Ref[Any]] = []
         self._watched: dict[str, _Watched] = {}
@@ -137,6 +213,8 @@ class Watchdog(Actor[WatchdogMessage]):
             tick_at = now + TICK_S
 
     def _take(self, message: WatchdogMessage, now: float) -> None:
+        if self._live is not None and isinstance(message, SlotSeen | TurnsSeen | MemorySeen | WindowsSeen):
+            self._live.offer(message)
         match message:
             case QueueSeen(waiting, running, _):
                 self._queue = message
@@ -147,6 +225,12 @@ class Watchdog(Actor[WatchdogMessage]):
             case SlotSeen(slot):
                 self._slots[slot] = message
                 self._safe_points[slot] = now
+            case TurnsSeen():
+                self._turns = message
+            case MemorySeen():
+                self._memory = message
+            case WindowsSeen():
+                self._windows = message
             case Counted():
                 self._count(message)
             case Look(reply):
@@ -155,6 +239,8 @@ class Watchdog(Actor[WatchdogMessage]):
                 assert_never(message)
 
     def _count(self, counted: Counted) -> None:
+        if counted.lane is not None:
+            self._lane_served[counted.lane] += 1
         match counted.finish_reason:
             case "refused":
                 self._refused[counted.code or str(counted.status)] += 1
@@ -174,6 +260,8 @@ class Watchdog(Actor[WatchdogMessage]):
                 log.error("[watchdog] %s has not moved for %.0f s", name, self._stuck_s)
         self._stuck = stuck
         self._lag_shown, self._lag = self._lag, 0.0
+        for sweep in self._sweeps:
+            sweep(now)
 
     def _standing(self, now: float) -> list[str]:
         names: dict[str, None] = {}  # in order, each once
@@ -204,4 +292,9 @@ class Watchdog(Actor[WatchdogMessage]):
             slots={slot: seen.phase for slot, seen in self._slots.items()},
             stuck=self._stuck,
             loop_lag_ms=1e3 * max(self._lag_shown, self._lag),
+            lane=self._queue.lane,
+            lane_served=dict(self._lane_served),
+            turns=self._turns,
+            memory=self._memory,
+            windows=self._windows,
         )

@@ -96,6 +96,26 @@ def exact(ctx: click.Context, /, write: bool, quick: bool, tie_nats: float | Non
             ctx.exit(1)
 
 
+@command.command(short_help="How good the estimates of waits are, by a ledger.")
+@click.argument("ledger", type=click.Path(path_type=Path))
+def waits(ledger: Path) -> None:
+    """What waiters would have been told, over what they would have waited, had they come during LEDGER's requests.
+
+    Nothing is measured: LEDGER, the file of --usage-ledger, is read and left alone, and may be in use.
+    """
+    from rich.console import Console
+
+    from tandem.bench.report import render
+    from tandem.bench.waits import holds, read, replay, report
+    from tandem.store.ledger import StoreError
+
+    try:
+        runs = holds(read(ledger))
+    except StoreError as error:
+        raise click.ClickException(" ".join(str(error).split())) from None
+    render(report(replay(runs)), Console())
+
+
 @command.command("all", short_help="All of these.")
 @_engine_options
 @_rounds

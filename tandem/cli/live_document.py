@@ -8,7 +8,7 @@ import msgspec
 
 from tandem.cli.client import ChatError
 
-__all__ = ["Document", "Ended", "Final", "Row", "Sample", "read_document"]
+__all__ = ["Document", "Ended", "Final", "Parallel", "Row", "Sample", "read_document"]
 
 CONTRACT = "1."
 """Major version of the contract that is read here."""
@@ -67,6 +67,8 @@ class Row(msgspec.Struct, frozen=True):
     cached_tokens: int | None = None
     completion_tokens: int | None = None
     decode_tps: float | None = None
+    lane: str | None = None
+    slot: int | None = None
     activity: Activity | None = None
 
 
@@ -82,6 +84,26 @@ class Ended(msgspec.Struct, frozen=True):
     total_ms: float | None = None
 
 
+class Turn(msgspec.Struct, frozen=True):
+    slots: tuple[int, ...]
+    hand_overs: int
+
+
+class Admission(msgspec.Struct, frozen=True):
+    reserved_bytes: int
+    floor_bytes: int
+    waits: int
+    available_bytes: int | None = None
+
+
+class Parallel(msgspec.Struct, frozen=True):
+    """What the slots share; only with side slots."""
+
+    turn: Turn
+    rounds: dict[str, int]
+    admission: Admission | None = None
+
+
 class Document(msgspec.Struct, frozen=True):
     contract_version: str
     seq: int
@@ -93,6 +115,7 @@ class Document(msgspec.Struct, frozen=True):
     recent: tuple[Ended, ...]
     sample: Sample | None = None
     history: tuple[Sample, ...] | None = None
+    parallel: Parallel | None = None
 
 
 def read_document(value: Any) -> Document:

@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from tandem.cli.live_document import Document, Ended, Row, Sample
+from tandem.cli.live_document import Document, Ended, Parallel, Row, Sample
 
 __all__ = ["Link", "clean", "live_view", "sparkline"]
 
@@ -52,6 +52,7 @@ def live_view(document: Document, history: Sequence[Sample], link: Link, *, wher
         Text(),
         _rates(document, history),
         _counts(document),
+        *_shared(document.parallel),
         Text(),
         _Requests(document),
         Text(),
@@ -125,23 +126,46 @@ def _counts(document: Document) -> Text:
     return Text(", ".join(parts), style="dim")
 
 
+def _shared(parallel: Parallel | None) -> list[Text]:
+    """What the slots share, where there are several."""
+    if parallel is None:
+        return []
+    turn, memory = parallel.turn, parallel.admission
+    holder = " and ".join(f"slot {slot}" for slot in turn.slots) or "nobody"
+    rounds = ", ".join(f"{count:,} of {clean(size)} slots" for size, count in parallel.rounds.items()) or "none"
+    lines = [f"GPU turn: {holder}, handed over {turn.hand_overs:,} times. Joint passes: {rounds}."]
+    if memory is not None:
+        free = "" if memory.available_bytes is None else f", {_gib(memory.available_bytes)} available"
+        floor = f"floor {_gib(memory.floor_bytes)}; {memory.waits:,} had to wait"
+        lines.append(f"Memory: {_gib(memory.reserved_bytes)} reserved{free}, {floor}.")
+    return [Text(line, style="dim") for line in lines]
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"
+
+
 class _Requests:
     """The requests in flight, in as many columns as the terminal has room for."""
 
     def __init__(self, document: Document) -> None:
         self._rows = [row for row in document.requests if row.ended_at is None]
+        self._has_sides = document.parallel is not None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if not self._rows:
             yield Text("No request is in flight.", style="dim")
             return
         is_wide = options.max_width >= NARROW
-        yield _table(self._rows, is_wide=is_wide)
+        yield _table(self._rows, is_wide=is_wide, has_sides=self._has_sides)
 
 
-def _table(rows: Iterable[Row], *, is_wide: bool) -> Table:
+def _table(rows: Iterable[Row], *, is_wide: bool, has_sides: bool) -> Table:
+    """A guest stands under its holder, as the server sends it."""
     table = Table(expand=True, box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("state", no_wrap=True, width=11)
+    if has_sides:
+        table.add_column("slot", no_wrap=True, width=4, justify="right")
     if is_wide:
         table.add_column("client", no_wrap=True, width=11)
     table.add_column("what it does", ratio=1)
@@ -155,6 +179,7 @@ def _table(rows: Iterable[Row], *, is_wide: bool) -> Table:
         read, wide = _read(row), [_rate(row.decode_tps), _duration(row.queue_ms)]
         table.add_row(
             _words(f"{glyph} {word}", style),
+            *([_slot(row)] if has_sides else []),
             *([_words(row.client_kind)] if is_wide else []),
             Text(label),
             *([read] if is_wide else []),
@@ -163,6 +188,10 @@ def _table(rows: Iterable[Row], *, is_wide: bool) -> Table:
             _duration(row.elapsed_ms),
         )
     return table
+
+
+def _slot(row: Row) -> str:
+    return f"{'└ ' if row.lane in ('decode', 'prefill') else ''}{'-' if row.slot is None else row.slot}"
 
 
 def _read(row: Row) -> str:

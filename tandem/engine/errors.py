@@ -1,6 +1,6 @@
 """What the engine raises. Nothing here knows of HTTP; the border that maps these to statuses is `tandem.http`."""
 
-__all__ = ["BadInput", "CheckpointError", "EngineError", "NumericalError"]
+__all__ = ["BadInput", "CheckpointError", "EngineError", "NumericalError", "SlotDamaged"]
 
 
 class EngineError(Exception):
@@ -13,6 +13,10 @@ class NumericalError(EngineError):
     def __init__(self, position: int) -> None:
         super().__init__(f"no finite logit at position {position}")
         self.position = position
+
+
+class SlotDamaged(EngineError):
+    """The fault has left the slot's buffers in doubt: nothing is right there until its engine is rebuilt (SCH-056)."""
 
 
 class CheckpointError(Exception):

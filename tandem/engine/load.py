@@ -16,6 +16,7 @@ from tandem.engine.checkpoints.load import open_checkpoint
 from tandem.engine.checkpoints.overlay import NONE, Overlays
 from tandem.engine.checkpoints.page_cache import drop_pages
 from tandem.engine.checkpoints.weights import Asked, Stored
+from tandem.engine.checks import check_tower, self_check
 from tandem.engine.decoding.sight import Eyes
 from tandem.engine.decoding.torch_engine import TorchEngine
 from tandem.engine.drafting.choice import (
@@ -26,6 +27,7 @@ from tandem.engine.drafting.choice import (
     reads_layer,
     require_offered,
 )
+from tandem.engine.drafting.combined import Proposing
 from tandem.engine.drafting.drafter import Drafter
 from tandem.engine.drafting.hot import HOT
 from tandem.engine.drafting.lookups import NO_LOOKUPS, Lookups, open_lookups
@@ -34,20 +36,22 @@ from tandem.engine.memory import available, cuda_board
 from tandem.engine.models.formats import CpuWeights, default_for
 from tandem.engine.models.model import Model, Progress, SeeingModel
 from tandem.engine.models.placement import CPU, Device, Placement, absence, placed
-from tandem.engine.models.registry import device_package_of, package_of
-from tandem.engine.models.vision import Tower, load_tower
-from tandem.engine.room import Budgets, Need, device_needs, needs, require_room
+from tandem.engine.models.registry import device_package_of, fit_of, package_of
+from tandem.engine.models.vision import load_tower
+from tandem.engine.room import Budgets, cache_needs, device_needs, fitted, needs, require_room
+from tandem.engine.slots import SIDE_MAX_LEN, Sides, add_sides
 from tandem.engine.text.images import Geometry
 from tandem.engine.text.model import TextModel
 from tandem.engine.verbs import ModelCard
 from tandem.engine.warm import COLD, Warm, kernels_of, warm_of
 
-__all__ = ["build_engine", "check_tower", "load_engine", "self_check"]
+__all__ = ["build_engine", "load_engine"]
 
 _NAMED = 20
 """Tensors that nobody asked for, as the report names them."""
 _DEFAULT_BUDGETS = Budgets()
 _DEFAULT_LOOKUPS = Lookups()
+_DEFAULT_PROPOSING = Proposing()
 
 
 def load_engine(
@@ -65,9 +69,13 @@ def load_engine(
     drafter: DrafterAsked = "none",
     draft_hot: int = HOT,
     lookups: Lookups = _DEFAULT_LOOKUPS,
+    proposing: Proposing = _DEFAULT_PROPOSING,
     device: Device = "cpu",
     caches: CacheSettings = NO_CACHES,
     progress: Progress | None = None,
+    parallel: int = 1,
+    side_max_len: int = SIDE_MAX_LEN,
+    floor: int | None = None,
 ) -> TorchEngine:
     """The engine of the checkpoint at `model_path` (a Hugging Face directory or a GGUF file).
 
@@ -78,9 +86,11 @@ def load_engine(
     later and that must stay free; `end_anchor` says whether a prompt may resume where an answer ended. `overlays` are
     quantised files that cover parts of the checkpoint. `vision` loads its tower, where it has one. `drafter` says what
     proposes drafts: a layer of the checkpoint among `draft_hot` ids (0: all), a lookup as `lookups` say, `auto` what is
-    best here. `device` says where the model runs; on CUDA its tower alone is of `cpu_weights`. `caches` keep what lost
-    its place in the buffer, also over a restart: what the last drain spilled is there when this returns (ENG-121).
-    `CheckpointError` says in one line what cannot be served and why.
+    best here; `proposing` is how such a layer proposes. `device` says where the model runs; on CUDA its tower alone is
+    of `cpu_weights`. `caches` keep what lost its place in the buffer, also over a restart: what the last drain spilled
+    is there when this returns (ENG-121).
+    `parallel` slots are built in all, those behind the first with a window of `side_max_len` and only as far as each
+    leaves `floor` bytes free (ENG-161; None: ENG-189's). `CheckpointError` says in one line what cannot be served.
     """
     started = time.perf_counter()
     if threads is not None:
@@ -95,7 +105,7 @@ def load_engine(
     cpu_weights = cpu_weights or default_for(
         each.format for name, each in stored.items() if _in_layer(name) and len(each.shape) == 2
     )
-    _weigh(checkpoint.config, stored, placement, cpu_weights, window, budgets, draft_hot)
+    caches = _weigh(checkpoint.config, stored, placement, cpu_weights, window, budgets, draft_hot, caches)
     opened, weights = time.perf_counter(), Asked(checkpoint.weights)
     model = _load(checkpoint.config, weights, progress or _silent, placement, cpu_weights)
     tower = None
@@ -111,7 +121,10 @@ def load_engine(
         window=window,
         hot=draft_hot,
         lookups=looked,
+        proposing=proposing,
+        tokenizer=checkpoint.text.sha256,
     )
+    model = drafting.target or model
     # Nothing of the model lies in the files: what was read has become something else, or was copied.
     checkpoint.weights.close()
     dropped = drop_pages(checkpoint.files)
@@ -126,7 +139,7 @@ def load_engine(
         cutter = Cutter(tower.config, tower.dtype)
         text, geometry = text.seeing(cutter, tower.config.image_token_id), cutter.geometry
         eyes = Eyes(model, tower, budgets.images)
-    report = {
+    report: dict[str, object] = {
         **checkpoint.report,
         "unused": _some(weights.left()),
         "loaded_bytes": dict(model.nbytes) | ({} if tower is None else {"tower": tower.nbytes}) | dict(drafting.nbytes),
@@ -163,11 +176,14 @@ def load_engine(
             grid=grid or model.anchor_grid,
             cpu_weights=cpu_weights,
             kernels=kernels_of(model),
-            others=budgets.anchors_on(placement) + (0 if eyes is None else budgets.images),
+            others=budgets.anchors_of(checkpoint.config, placement, window) + (0 if eyes is None else budgets.images),
             suffix=looked.store,
         ),
     )
     engine.read_spill()
+    if parallel > 1:
+        sides = Sides(parallel - 1, min(side_max_len, window), floor)
+        report |= add_sides(engine, model, placement, drafting, sides)
     return engine
 
 
@@ -202,6 +218,7 @@ def build_engine(
         geometry=geometry,
         sampling={} if sampling is None else sampling.offered,
         weights=report or {},
+        conductor=fit_of(config),
     )
     try:
         return TorchEngine(
@@ -221,24 +238,6 @@ def build_engine(
         raise CheckpointError(f"no memory for a window of {card.max_len} tokens; lower --max-len") from error
 
 
-def self_check(model: Model) -> None:
-    """One forward of a few tokens, as a chunk and as a single row; `CheckpointError` where a logit is not finite."""
-    ids = torch.arange(min(8, model.config.vocab_size, model.config.max_position_embeddings))
-    state = model.new_state(len(ids))
-    with torch.inference_mode():
-        hidden = torch.cat((model.forward(ids[:-1], 0, state), model.forward(ids[-1:], len(ids) - 1, state)))
-        if not model.logits(hidden).isfinite().all():
-            raise CheckpointError(f"{model.config.name}: the self-check gave logits that are not finite")
-
-
-def check_tower(tower: Tower) -> None:
-    """A pass over the least of images; `CheckpointError` where a number of it is not finite."""
-    with torch.inference_mode():
-        blank = torch.zeros(tower.config.merged, tower.config.patch_numbers, dtype=tower.dtype)
-        if not tower(blank, 1, 1).isfinite().all():
-            raise CheckpointError("the self-check of the vision tower gave numbers that are not finite")
-
-
 def _placement(device: Device, architecture: str) -> Placement:
     """Nothing is asked of CUDA where the CPU is wanted or has to do."""
     served = device_package_of(architecture) is not None
@@ -253,14 +252,19 @@ def _weigh(
     window: int,
     budgets: Budgets,
     draft_hot: int,
-) -> None:
-    """`CheckpointError` where what is loaded, or may be taken later, does not fit (ENG-031)."""
-    if placement.device.type == "cpu":
-        require_room(config.name, needs(stored, config, cpu_weights, window, budgets, draft_hot), available())
-        return
-    board = cuda_board()
-    asked: list[Need] = device_needs(stored, config, placement, window, budgets, board)
-    require_room(config.name, asked, available(board=board))
+    caches: CacheSettings,
+) -> CacheSettings:
+    """`CheckpointError` where what is loaded, or may be taken later, does not fit (ENG-031). The budgets of caches that
+    nobody has set are what is left for them.
+    """
+    if device := placement.device.type != "cpu":
+        board = cuda_board()
+        asked, room = device_needs(stored, config, placement, window, budgets, board), available(board=board)
+    else:
+        asked, room = needs(stored, config, cpu_weights, window, budgets, draft_hot), available()
+    asked += cache_needs(caches)
+    require_room(config.name, asked, room)
+    return fitted(caches, None if room is None else room - sum(each.nbytes for each in asked), device=device)
 
 
 def _load(

@@ -7,7 +7,17 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["GIB", "Board", "available", "cuda_board", "default_floor", "default_margin", "default_threads", "total"]
+__all__ = [
+    "GIB",
+    "Board",
+    "available",
+    "cuda_board",
+    "default_floor",
+    "default_margin",
+    "default_threads",
+    "total",
+    "used_board",
+]
 
 GIB = 1 << 30
 _PROC, _SYS = Path("/proc"), Path("/sys")
@@ -28,6 +38,14 @@ def cuda_board() -> Board:
 
     free, total = torch.cuda.mem_get_info()
     return Board(bool(torch.cuda.get_device_properties(torch.cuda.current_device()).is_integrated), free, total)
+
+
+def used_board() -> Board | None:
+    """The CUDA device of a process that has begun to use one."""
+    import torch
+
+    begun = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return cuda_board() if begun else None
 
 
 def available(proc: Path = _PROC, board: Board | None = None) -> int | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tandem.engine.caches.embeddings import IMAGE_BYTES
 from tandem.engine.caches.resident import ANCHOR_BYTES
+from tandem.engine.caches.settings import CacheSettings
 from tandem.engine.checkpoints.config import ModelConfig, VisionConfig
 from tandem.engine.checkpoints.weights import Stored
 from tandem.engine.drafting.hot import HotHead
@@ -22,7 +23,7 @@ from tandem.engine.models.state import State
 from tandem.engine.models.vision.load import TOWER, tower_bytes, tower_dtype
 from tandem.engine.models.vision.tower import encode_bytes
 
-__all__ = ["ENCODE_BYTES", "Budgets", "Need", "device_needs", "needs", "require_room"]
+__all__ = ["ENCODE_BYTES", "Budgets", "Need", "cache_needs", "device_needs", "fitted", "needs", "require_room"]
 
 MTP: Final = "mtp."
 """How the names of a drafting layer begin."""
@@ -49,6 +50,10 @@ class Budgets:
             return self.anchors
         return ANCHOR_BYTES if placement.device.type == "cpu" else DEVICE_ANCHOR_BYTES
 
+    def anchors_of(self, config: ModelConfig, placement: Placement, window: int) -> int:
+        """What of that this model can take: an anchor stands at a row, and without recurrent layers it is empty."""
+        return min(self.anchors_on(placement), window * Recurrent.bytes_for(config, placement))
+
 
 @dataclass(frozen=True, slots=True)
 class Need:
@@ -71,7 +76,7 @@ def needs(
 
     An anchor stands at a row and an image lies in the window, so a small model's are less than their budgets.
     """
-    anchors = min(budgets.anchors_on(CPU), window * Recurrent.bytes_for(config))
+    anchors = budgets.anchors_of(config, CPU, window)
     margin = default_margin() if budgets.margin is None else budgets.margin
     found = [
         Need(f"weights in {cpu_weights}", _weights(stored, config, cpu_weights), "--cpu-weights"),
@@ -93,7 +98,7 @@ def device_needs(
     board: Board | None,
 ) -> list[Need]:
     """The same for a device, where codes stay as they are stored. A tower and its images stay in the host's memory."""
-    anchors = min(budgets.anchors_on(placement), window * Recurrent.bytes_for(config, placement))
+    anchors = budgets.anchors_of(config, placement, window)
     tied = config.tie_word_embeddings
     weights = sum(
         device_matrix.bytes_of(name, each, placement.dtype)
@@ -110,6 +115,30 @@ def device_needs(
         ),
     ]
     return [each for each in found if each.nbytes]
+
+
+def cache_needs(caches: CacheSettings) -> list[Need]:
+    """What caches of conversations may take beside the window, of those whose budgets somebody has set."""
+    asked = [
+        Need("what a guest displaces", caches.stash or 0, "--resident-stash-gb"),
+        Need("a parked conversation", caches.park or 0, "--park-gb"),
+        Need("conversations that are kept", caches.store or 0, "--cache-budget-gb"),
+    ]
+    return [each for each in asked if each.nbytes]
+
+
+def fitted(caches: CacheSettings, left: int | None, *, device: bool) -> CacheSettings:
+    """With all budgets: those that nobody has set share what is `left` where it is less than their defaults."""
+    whole = caches.on(device=device)
+    spare = whole.total - caches.total
+    if left is None or spare <= left:
+        return whole
+    shares = {
+        name: getattr(whole, name) * max(left, 0) // spare
+        for name in ("stash", "park", "store")
+        if getattr(caches, name) is None
+    }
+    return replace(whole, **shares)
 
 
 def require_room(name: str, asked: list[Need], room: int | None) -> None:

@@ -11,6 +11,10 @@ the row of the newest token is kept, so the next round needs no forward of its o
 What an `accept` took may stay *pending*: `trim` and `discard` take it back, `settle` and every verb that reads the
 sequence make it part of it. An engine can be lent: between `borrow` and `give_back` a guest is opened, run and closed
 by the same verbs, and what the holder had is there again afterwards, bit for bit.
+
+A service may serve several sequences at once: `slots` are engines of one sequence each over the same weights. Each has
+all the verbs; one `verify` of slot 0 may take a pair of every slot, and reads the weights once for all (ENG-160,
+ENG-162).
 """
 
 from __future__ import annotations
@@ -80,6 +84,10 @@ class SamplingRules:
     end_ids: frozenset[int] = frozenset()
     """A round goes no further than the first of these (ENG-059)."""
     seed: int | None = None
+    draft_temperature: float | None = field(default=None, compare=False)
+    """Of the chain that a drafter draws where this draws without a seed; None: `temperature`. It only moves how much of
+    the chain is taken, so rules that differ in nothing else write the same.
+    """
     choice: int = 0
     """Index of the choice: mixed into the seed (ENG-083); choice 0 draws as a single answer would."""
     logprobs: int | None = None
@@ -115,7 +123,7 @@ class Prefilled:
     """How far a prefill has read: `done` of `total` prompt rows, `resumed` of them found in a cache.
 
     `source` is that cache: resident (a grid line of the conversation in the buffer), end (where its answer ended),
-    parked, store, disk.
+    parked, store, disk (a grid line in files), disk_end (where an answer ended, in files).
     """
 
     done: int
@@ -150,6 +158,8 @@ class Accepted:
     """Drafted tokens that were verified, `draft_accepted` of them committed."""
     draft_accepted: int = 0
     spent: Spent = NOTHING_SPENT
+    together: int = 1
+    """How many slots shared the verify; `spent` has all of its time, so its price for one is a part of that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +182,8 @@ class ModelCard:
     """What the checkpoint's card recommends: temperature, top_p, top_k (ENG-014); empty where it says nothing."""
     weights: Mapping[str, object] = field(default_factory=dict)
     """The load report that /health serves as `weights` (ENG-031)."""
+    conductor: Mapping[str, object] = field(default_factory=dict)
+    """Fit keys that its adapter declares (FIT-004); empty: the conductor's documents as written."""
 
 
 class Loan(Protocol):
@@ -205,7 +217,12 @@ class Engine(Protocol[SeqT, RowsT]):
         """Propose continuations such that a round commits at most `limit` tokens; may be empty."""
 
     def verify(self, pairs: Sequence[tuple[SeqT, Tree]]) -> list[RowsT]:
-        """One pass over each sequence's newest token and its tree; rows of logits, one entry a pair."""
+        """One pass over each sequence's newest token and its tree; rows of logits, one entry a pair, in their order.
+
+        Slot 0 takes sequences of different slots (ENG-162), each of whose rows goes to its own slot's `accept`. A pair
+        with an empty tree is a single-token step and may join. What goes wrong with one of several pairs is raised by
+        the `accept` of its rows, so the others go on (SCH-068); with one pair it is raised here.
+        """
 
     def accept(self, seq: SeqT, rows: RowsT, rules: SamplingRules) -> Accepted:
         """Walk the rows by `rules`, commit the path; at least one token (ENG-059). It may stay pending."""
@@ -219,8 +236,10 @@ class Engine(Protocol[SeqT, RowsT]):
     def trim(self, seq: SeqT, count: int) -> None:
         """Keep the first `count` tokens of the last accept, where it is pending still; 0 is `discard`."""
 
-    def force(self, seq: SeqT, ids: Sequence[int]) -> None:
-        """Forward `ids` after the current end, unsampled (ENG-040)."""
+    def force(self, seq: SeqT, ids: Sequence[int], *, hidden: bool = False) -> None:
+        """Forward `ids` after the current end, unsampled (ENG-040). The client is not shown what is `hidden`, so its
+        next prompt lacks it (ENG-111).
+        """
 
     def ask(self, seq: SeqT, ids: Sequence[int], options: Sequence[int]) -> tuple[float, ...]:
         """Softmax over `options` after the hidden question `ids`; the sequence stays bit for bit the same (ENG-041)."""
@@ -241,6 +260,34 @@ class Engine(Protocol[SeqT, RowsT]):
 
     def give_back(self, loan: Loan) -> None:
         """End the loan, also after a fault: a guest that is open is closed, all else is as `borrow` found it."""
+
+    @property
+    def slots(self) -> Sequence[Engine[SeqT, RowsT]]:
+        """Slot 0, which is this engine where it is not a side slot's, and the side slots' engines (ENG-160).
+
+        They have the model, the text and the state store in common, and each its own window, sequence and drafter. A
+        side slot's prompt holds no images, resumes from the state store only and is never lent (SCH-049, SCH-052). Of
+        a side slot: itself alone.
+        """
+
+    def synchronise(self) -> None:
+        """Wait until the device has finished: what another slot does next costs only its own time (SCH-061)."""
+
+    def rebuild(self) -> None:
+        """Put right what a fault may have damaged (SCH-056): this slot's buffers are freed and made anew.
+
+        The sequence that is open is closed and a loan is over. `EngineError`: the slot serves no more.
+        """
+
+    def worst_case(self, prompt_rows: int, max_new: int) -> int:
+        """Bytes that a request on this slot may need beside what is reserved already (SCH-071); from any thread."""
+
+    def resident(self) -> tuple[Sequence[int], int]:
+        """Key ids of the conversation that this slot can go on with, and how many rows its last prompt had (SCH-051).
+
+        Of a sequence that is open: its prompt, unless it only lies over a conversation that waits. Empty and 0 where
+        there is none. Nothing is copied; may be called from any thread.
+        """
 
     def cost(self) -> Mapping[str, int]:
         """Bytes per token and per snapshot (ENG-133)."""

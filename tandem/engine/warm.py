@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import torch
@@ -18,7 +18,7 @@ from tandem.engine.caches.sides import Side
 from tandem.engine.checkpoints.config import ModelConfig
 from tandem.engine.checkpoints.load import Checkpoint
 from tandem.engine.memory import GIB, available, cuda_board
-from tandem.engine.models.formats import KERNELS
+from tandem.engine.models.formats import kernel_of
 from tandem.engine.models.model import DeviceModel, Model
 from tandem.engine.models.placement import Placement
 from tandem.engine.models.state import State
@@ -52,7 +52,6 @@ def warm_of(
     suffix: Side | None,
 ) -> Warm:
     """For the engine of a checkpoint whose weights are in memory; `others` as for `policy_of`."""
-    caches = caches.on(device=placement.device.type != "cpu")
     named = ", ".join(f"{name} {kernel}" for name, kernel in sorted(kernels.items()))
     return Warm(
         caches=caches,
@@ -68,6 +67,7 @@ def fingerprint_of(checkpoint: Checkpoint, placement: Placement, cpu_weights: st
     runtime = [f"torch {torch.__version__}", str(placement.device), kernels]
     if on_cpu:
         runtime += [f"{torch.get_num_threads()} threads", torch.backends.cpu.get_cpu_capability()]
+        runtime.append(f"layers {kernel_of('layers')}")
     else:
         runtime.append(torch.cuda.get_device_name())
     return Fingerprint(
@@ -100,7 +100,7 @@ def policy_of(
         if most is not None:
             ceiling = min(ceiling, most)
         limits = Limits.of(ceiling, ceiling + workspace if most is None else most, *given)
-        return Policy(estimate, limits, memory)
+        return Policy(estimate, replace(limits, most=most), memory)
     device = DeviceMemory()
     ceiling, free = device.reserved() + growth, available(board=cuda_board())
     most = ceiling + workspace if free is None else min(ceiling + workspace, device.reserved() + free)
@@ -118,4 +118,4 @@ def kernels_of(model: Model) -> dict[str, str]:
     """What multiplies and what else serves, for the load report (ENG-031)."""
     if isinstance(model, DeviceModel):
         return dict(model.kernels)
-    return {kind: KERNELS.get(kind, kind) for kind in model.formats}
+    return {kind: kernel_of(kind) for kind in model.formats}

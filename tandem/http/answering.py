@@ -8,9 +8,10 @@ from typing import Protocol, assert_never
 
 import trio
 
+from tandem.actors.estimates import coarse
 from tandem.engine.decoding.tally import Progress
 from tandem.engine.text.reading.deltas import CallArguments, CallEnd, CallStart, Delta, Finish
-from tandem.http.exchange import End, Event, Output, Prefilling, Silence, Waiting
+from tandem.http.events import Course, End, Event, Output, Prefilling, Silence, Waiting
 from tandem.http.openai import comments, errors
 from tandem.http.openai.answers import Answer
 from tandem.http.openai.chunks import Stream
@@ -39,7 +40,7 @@ class Source(Protocol):
     def is_over(self) -> bool: ...
 
     @property
-    def slot(self) -> int | None: ...
+    def course(self) -> Course: ...
 
     @property
     def choice(self) -> int: ...
@@ -110,8 +111,9 @@ class Answering:
 
     def _encode(self, event: Event) -> bytes:
         match event:
-            case Waiting(position, waited_s):
-                return comments.waiting(position, waited_s)
+            case Waiting():
+                left = None if event.estimate_s is None else coarse(event.estimate_s, event.reason == "own")
+                return comments.waiting(event.position, event.waited_s, left, missing=event.missing)
             case Prefilling(done, total, image):
                 return comments.prefill(done, total, image)
             case Silence():
@@ -162,7 +164,6 @@ class Answering:
             self._record.client_gone_at = trio.current_time()
         finishes = await self._exchange.aclose()
         self._record.finished(finishes[self._ends :])
-        self._record.slot = self._exchange.slot
 
 
 def _finishes(deltas: Iterable[Delta]) -> list[Finish]:

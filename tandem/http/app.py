@@ -21,12 +21,15 @@ from tandem.http.routes import (
     completions,
     conductor,
     dashboard,
+    disk,
     docs,
+    documents,
     health,
     live,
     logs,
     metrics,
     models,
+    packages,
     session,
     system,
     usage,
@@ -51,6 +54,9 @@ ROOMS = (
     system,
     logs,
     conductor,
+    documents,
+    packages,
+    disk,
 )
 
 

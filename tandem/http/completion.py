@@ -5,29 +5,27 @@ Every step before the queue needs no engine, so its 400 is immediate while the e
 
 from __future__ import annotations
 
-import datetime
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Generic, TypeVar
 
 from quart import Response, request
 
 from tandem.actors.outbox import Outbox
-from tandem.conductor.router.client_kind import ClientKind
-from tandem.conductor.sessions import session_key
+from tandem.conductor.sessions import SessionFacts, session_key
 from tandem.engine.decoding.generation import Generation, ReasoningCap
-from tandem.engine.decoding.seams import Reader
 from tandem.engine.errors import BadInput
 from tandem.engine.grammar.masks import BranchMask
 from tandem.engine.text.images import NO_IMAGES, LoadedImages
-from tandem.engine.text.model import Conversation
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.verbs import Mask
-from tandem.http.answering import Answering, Encoders
+from tandem.http.answering import Answering
 from tandem.http.body import read_body
 from tandem.http.context import Context, context, new_id
 from tandem.http.edge import at_exit
+from tandem.http.endpoint import Asked, Endpoint, Head
+from tandem.http.entry import Entry, entry_of
 from tandem.http.exchange import Exchange, Limits
 from tandem.http.misses import tell_miss
 from tandem.http.openai import errors
@@ -35,14 +33,12 @@ from tandem.http.openai.decode import decode_body
 from tandem.http.openai.errors import ApiError
 from tandem.http.openai.fields import shown_fields
 from tandem.http.openai.headers import check_headers
-from tandem.http.openai.images import ImageRef
-from tandem.http.openai.logprobs import TokenNames
 from tandem.http.openai.requests import Request, resolve_limit
 from tandem.http.record import RequestRecord
 from tandem.http.replays import with_memory
 from tandem.http.responses import json_response, refusal, stream_response
 
-__all__ = ["Asked", "Endpoint", "Head", "answer"]
+__all__ = ["answer"]
 
 log = logging.getLogger(__name__)
 
@@ -53,70 +49,6 @@ LONG_PROMPT_BYTES = 8_000
 """Above this, rendering and tokenising may take over 5 ms and goes to a worker thread (SCH-113)."""
 LONG_BODY_BYTES = 1_000_000
 """Above this, so does decoding the body."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
-    """What every chunk or body of one response repeats, and how its counts are wanted."""
-
-    id: str
-    created: int
-    include_usage: bool | None
-    usage_default: bool
-    names: TokenNames | None
-    """Shows tokens where log-probabilities were asked for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked(Generic[RequestT]):
-    """A request with all that was found out about it before its turn in the queue."""
-
-    request: RequestT
-    kind: ClientKind
-    prompt: Prompt
-    limit: int
-    head: Head
-
-
-class Endpoint(Protocol[RequestT]):
-    """What chat and text completions do differently."""
-
-    name: ClassVar[str]
-    id_prefix: ClassVar[str]
-    prompt_field: ClassVar[str]
-
-    def parse(self, body: Mapping[str, Any], context: Context) -> RequestT:
-        """Raises `ApiError` naming the field at fault."""
-
-    def images(self, request: RequestT) -> tuple[ImageRef, ...]:
-        """The images that the messages name by index; only where the context has a loader of images."""
-
-    def prompt(self, request: RequestT, context: Context, first_date: datetime.date, images: LoadedImages) -> Prompt:
-        """Raises `BadInput` naming the field at fault. `first_date` is that of the session's first request."""
-
-    def conversation(self, request: RequestT, first_date: datetime.date) -> Conversation | None:
-        """What the prompt is rendered of, apart from the images; None for text completions."""
-
-    def session_ids(self, request: RequestT) -> tuple[str | None, ...]:
-        """The session ids in the body, best first."""
-
-    def messages(self, request: RequestT) -> tuple[Mapping[str, Any], ...]:
-        """The conversation, for telling the client's kind; empty for text completions."""
-
-    def has_tools(self, request: RequestT) -> bool:
-        """Whether it came with tools."""
-
-    def reader(self, asked: Asked[RequestT], context: Context) -> Reader:
-        """The reader of one choice."""
-
-    def cap(self, asked: Asked[RequestT], context: Context) -> ReasoningCap | None:
-        """Where the reasoning is closed."""
-
-    def told_budget(self, asked: Asked[RequestT], cap: ReasoningCap | None, context: Context) -> str | None:
-        """What the log says of the budget that the client asked for (API-103); None where it asked for none."""
-
-    def encoders(self, asked: Asked[RequestT], context: Context) -> Encoders:
-        """What writes the answer."""
 
 
 async def answer(endpoint: Endpoint[RequestT]) -> Response:
@@ -224,7 +156,7 @@ class _Handling(Generic[RequestT]):
     async def _prompt(self, request: RequestT, size: int, images: LoadedImages) -> Prompt:
         context, endpoint = self._context, self._endpoint
         key = await self._session_key(request, size)
-        session = context.sessions.open(key, context.wall.now().date())
+        session = context.sessions.open(SessionFacts(key=key, today=context.wall.now().date()))
         self._record.session = key
         self._record.conversation = endpoint.conversation(request, session.first_date)
         try:
@@ -250,6 +182,8 @@ class _Handling(Generic[RequestT]):
 
     def _exchange(self, asked: Asked[RequestT], masks: list[Mask | None]) -> Exchange:
         context, settings = self._context, self._context.settings
+        entry = self._entry(asked)
+        self._record.wait_s = entry.wait_s
         first = Generation(
             asked.prompt,
             replace(asked.request.rules, mask=masks[0]),
@@ -269,13 +203,22 @@ class _Handling(Generic[RequestT]):
             (first, *others),
             queue=context.queue,
             outbox=Outbox(stall_s=settings.client_stall_s),
-            limits=Limits(
-                queue_timeout=settings.queue_timeout,
-                request_timeout=settings.request_timeout,
-                prefill_heartbeat=settings.prefill_heartbeat_s,
-            ),
+            entry=entry,
+            limits=Limits(request_timeout=settings.request_timeout, prefill_heartbeat=settings.prefill_heartbeat_s),
             stream=asked.request.stream,
             arrived_at=self._record.arrived_at,
+        )
+
+    def _entry(self, asked: Asked[RequestT]) -> Entry:
+        request, endpoint = asked.request, self._endpoint
+        return entry_of(
+            asked.prompt,
+            self._context.settings,
+            limit=asked.limit,
+            choices=request.n,
+            stream=request.stream,
+            messages=endpoint.messages(request),
+            has_tools=endpoint.has_tools(request),
         )
 
     def _cap(self, asked: Asked[RequestT]) -> ReasoningCap | None:

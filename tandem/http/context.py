@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import trio
 from quart import current_app
 
+from tandem.actors.documents import DocumentsMessage
 from tandem.actors.keeper import KeeperMessage
 from tandem.actors.kit import Blocking, Ref, WallClock
 from tandem.actors.live import LiveMessage
@@ -20,6 +21,7 @@ from tandem.actors.queue import QueueMessage
 from tandem.actors.store import StoreMessage
 from tandem.actors.watchdog import WatchdogMessage
 from tandem.conductor.misses import Misses
+from tandem.conductor.packages.catalog import TokenCounts
 from tandem.conductor.sessions import Sessions
 from tandem.config import Settings
 from tandem.engine.caches.caching import CacheStats, MemoryView
@@ -124,6 +126,10 @@ class Context:
     watchdog: Ref[WatchdogMessage]
     live: Ref[LiveMessage]
     keeper: Ref[KeeperMessage]
+    documents: Ref[DocumentsMessage] | None = None
+    """There with --conductor-config."""
+    token_counts: TokenCounts = field(default_factory=TokenCounts)
+    """Of the packages' texts."""
     blocking: Blocking
     wall: WallClock
     started_at: float

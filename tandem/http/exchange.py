@@ -9,23 +9,24 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, assert_never
 
 import trio
 
 from tandem.actors.kit import ActorGone, Ref, Reply
-from tandem.actors.line import Rank
-from tandem.actors.outbox import Deltas, Item, NoMemory, Outbox, PrefillProgress
-from tandem.actors.queue import Enter, Granted, Leave, QueueMessage, Refused, SlotFree, Where
+from tandem.actors.outbox import Deltas, Item, LaneEnded, LaneServed, MemoryWait, NoMemory, Outbox, PrefillProgress
+from tandem.actors.queue import Enter, Granted, Leave, Lent, Place, QueueMessage, Refused, SlotFree, Where
 from tandem.actors.slots import Cancel, Run, SlotMessage
 from tandem.engine.decoding.tally import Progress
 from tandem.engine.text.reading.deltas import Finish
+from tandem.http.entry import Entry
+from tandem.http.events import Course, End, Event, Output, Prefilling, Silence, Waiting
 from tandem.http.openai import errors
 
 if TYPE_CHECKING:
     from tandem.engine.decoding.generation import Generation
 
-__all__ = ["End", "Event", "Exchange", "Limits", "Output", "Prefilling", "Silence", "Waiting"]
+__all__ = ["Exchange", "Limits"]
 
 COMMENT_S = 10.0
 """A queued stream is told where it stands, and a silent one gets a ping, this often (API-142, API-260)."""
@@ -40,48 +41,10 @@ LEAVE_S = 60.0
 """How long a leaving request waits for its slot's next safe point before it goes without knowing its counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """Still queued: position (1 is next) and seconds since arrival."""
-
-    position: int
-    waited_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Prefilling:
-    """Prompt rows read so far, and all; the image that is read next, and of how many."""
-
-    done: int
-    total: int
-    image: tuple[int, int] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Silence:
-    """Nothing has gone to the client for a while."""
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """Batches in the order they were made; what they hold goes out in one write."""
-
-    batches: list[Deltas]
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """The slot has finished with the request."""
-
-
-Event: TypeAlias = Waiting | Prefilling | Silence | Output | End
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Seconds."""
 
-    queue_timeout: float
     request_timeout: float
     prefill_heartbeat: float
 
@@ -105,10 +68,10 @@ class Exchange:
         *,
         queue: Ref[QueueMessage],
         outbox: Outbox,
+        entry: Entry,
         limits: Limits,
         stream: bool,
         arrived_at: float,
-        rank: Rank = Rank.TURN,
     ) -> None:
         self._id = request_id
         self._generations = generations
@@ -118,15 +81,14 @@ class Exchange:
         self._limits = limits
         self._stream = stream
         self._arrived_at = arrived_at
-        self._rank = rank
+        self._entry = entry
         self._state = _State.NEW
-        self._reply = Reply[Granted | Refused]()
+        self._reply = Reply[Granted | Refused | Lent]()
         self._slot: Ref[SlotMessage] | None = None
         self._comment_at = arrived_at + COMMENT_S if stream else float("inf")
         self._running_since = 0.0
         self._told_at = arrived_at
-        self.slot: int | None = None
-        """Index of the slot that was granted."""
+        self.course = Course()
 
     @property
     def is_over(self) -> bool:
@@ -162,42 +124,60 @@ class Exchange:
         """The next event. Raises `ApiError` when the request is refused."""
         if self._state is _State.NEW:
             self._state = _State.WAITING
-            await self._queue.tell(Enter(self._id, self._rank, self._reply))
+            await self._queue.tell(self._enter())
         while self._state is _State.WAITING:
             event = await self._wait()
             if event is not None:
                 return self._told(event)
         return self._told(await self._run())
 
-    async def _wait(self) -> Waiting | None:
+    async def _wait(self) -> Event | None:
         """Wait for the grant, the next comment or the limit; None once the state has changed."""
-        limit = self._limits.request_timeout if self._stream else self._limits.queue_timeout
-        deadline = self._arrived_at + limit
-        answer: Granted | Refused | None = None
+        deadline = self._arrived_at + self._entry.wait_s
+        answer: Granted | Refused | Lent | None = None
         with trio.move_on_at(min(deadline, self._comment_at)):
             answer = await self._reply.wait()
+        if answer is None and trio.current_time() >= deadline:
+            await self._leave()
+            raise errors.queue_timeout()
+        if answer is None:
+            self._comment_at += COMMENT_S
+            place: Place | None = await self._queue.ask(lambda reply: Where(self._id, reply))
+            if place is not None:
+                waited_s = trio.current_time() - self._arrived_at
+                return Waiting(
+                    position=place.position, waited_s=waited_s, reason=place.reason, estimate_s=place.estimate_s
+                )
+            answer = self._reply.take_nowait()
+        if answer is None:  # a lane job has no place in the line
+            return Silence()
+        await self._answered(answer)
+        return None
+
+    def _enter(self) -> Enter:
+        entry = self._entry
+        lane = self._job() if entry.is_lane else None
+        return Enter(self._id, entry.rank, self._reply, entry.needs, lane)
+
+    def _job(self, *, guest: bool = False) -> Run:
+        return Run(self._id, self._generations, self._outbox, self._limits.request_timeout, guest)
+
+    async def _answered(self, answer: Granted | Refused | Lent) -> None:
+        """The queue has decided."""
         match answer:
-            case Granted():
-                await self._start(answer)
-                return None
             case Refused(code):
                 self._state = _State.ENDED
                 raise REFUSALS[code]()
-            case None:
-                pass
-        if trio.current_time() >= deadline:
-            await self._leave()
-            raise errors.queue_timeout()
-        self._comment_at += COMMENT_S
-        position: int | None = await self._queue.ask(lambda reply: Where(self._id, reply))
-        return None if position is None else Waiting(position, trio.current_time() - self._arrived_at)
-
-    async def _start(self, granted: Granted) -> None:
-        self._state = _State.GRANTED
-        self.slot, self._slot = granted.slot, granted.ref
+            case Granted(slot, ref, guest, wait_own_s):
+                self._state = _State.GRANTED
+                self.course.slot, self.course.wait_own_s = slot, wait_own_s
+                await ref.tell(self._job(guest=guest))
+            case Lent(slot, ref):  # the slot has the job already
+                self.course.slot = slot
+            case _:
+                assert_never(answer)
+        self._slot = ref
         self._running_since = trio.current_time()
-        run = Run(self._id, self._generations, self._outbox, self._limits.request_timeout)
-        await granted.ref.tell(run)
         self._state = _State.RUNNING
 
     async def _run(self) -> Event:
@@ -213,11 +193,17 @@ class Exchange:
                 case PrefillProgress(done, total, image):
                     if self._is_heartbeat_due():
                         return Prefilling(done, total, image)
+                case MemoryWait(missing, _):
+                    self.course.note(item)
+                    if not missing:  # reading the prompt begins
+                        self._running_since = trio.current_time()
+                case LaneServed() | LaneEnded():
+                    self.course.note(item)
                 case NoMemory(retry_after):
                     self._state = _State.ENDED
-                    raise errors.memory(retry_after)
+                    raise errors.memory(retry_after, to_read=True)
                 case None if silence.cancelled_caught:
-                    return Silence()
+                    return self._stillness()
                 case None:
                     self._state = _State.ENDED
         return End()
@@ -227,7 +213,17 @@ class Exchange:
         while len(batches) < MAX_BATCHES_A_WRITE and (item := self._outbox.take_nowait()) is not None:
             if isinstance(item, Deltas):
                 batches.append(item)
+            else:
+                self.course.note(item)
         return batches
+
+    def _stillness(self) -> Event:
+        """Why nothing comes. Who waits for memory has a slot, and stands behind others who wait for it (SCH-073)."""
+        missing = self.course.missing
+        if not missing:
+            return Silence()
+        waited_s = trio.current_time() - self._arrived_at
+        return Waiting(position=self.course.position, waited_s=waited_s, reason="memory", missing=missing)
 
     def _count_ends(self, output: Output) -> None:
         """With the last choice's end the slot has nothing more for us."""
@@ -249,22 +245,39 @@ class Exchange:
         finishes: tuple[Finish, ...] = ()
         with trio.move_on_after(LEAVE_S, shield=True):  # bounded by one verb, and by LEAVE_S
             try:
-                if self._state is _State.WAITING:
-                    await self._leave()
-                elif self._state is _State.GRANTED and self.slot is not None:
-                    await self._queue.tell(SlotFree(self.slot))
-                elif self._state is _State.RUNNING and self._slot is not None:
-                    finishes = await self._slot.ask(lambda reply: Cancel(self._id, reply))
+                match self._state:
+                    case _State.WAITING:
+                        finishes = await self._leave()
+                    case _State.GRANTED if self.course.slot is not None:
+                        await self._queue.tell(SlotFree(self.course.slot))
+                    case _State.RUNNING if self._slot is not None:
+                        finishes = await self._slot.ask(lambda reply: Cancel(self._id, reply))
+                    case _:
+                        pass
             except ActorGone:
                 pass
+            await self._note_rest()
         self._state = _State.ENDED
         self._reply.close()
         return finishes
 
-    async def _leave(self) -> None:
-        """Out of the queue; a grant that came meanwhile is given back."""
+    async def _leave(self) -> tuple[Finish, ...]:
+        """Out of the queue; a grant that came meanwhile is given back, and a lane that was lent is left."""
         self._state = _State.ENDED
         await self._queue.ask(lambda reply: Leave(self._id, reply))
-        granted = self._reply.take_nowait()
-        if isinstance(granted, Granted):
-            await self._queue.tell(SlotFree(granted.slot))
+        match self._reply.take_nowait():
+            case Granted(slot):
+                await self._queue.tell(SlotFree(slot))
+            case Lent(slot, ref):
+                self.course.slot = slot
+                return await ref.ask(lambda reply: Cancel(self._id, reply))
+            case _:
+                pass
+        return ()
+
+    async def _note_rest(self) -> None:
+        """What stands in the outbox for the row; of a lane guest the holder's delay comes after its last token."""
+        while (item := self._outbox.take_nowait()) is not None:
+            self.course.note(item)
+        while self.course.is_lent and (item := await self._outbox.take()) is not None:
+            self.course.note(item)

@@ -39,6 +39,7 @@ __all__ = [
     "readers_block",
     "reasoning_block",
     "sampling_block",
+    "shared_blocks",
     "status_of",
     "watch_block",
 ]
@@ -110,6 +111,40 @@ def counts_block(sight: Sight) -> dict[str, Any]:
     }
 
 
+def shared_blocks(here: Context, sight: Sight | None) -> dict[str, Any]:
+    """How requests share the engine (SCH-103): `lane` where there is one, `parallel` where there are side slots."""
+    if sight is None:
+        return {}
+    lane = {"mode": here.settings.side_lane, "waiting": sight.lane, "served": dict(sight.lane_served)}
+    named = {"lane": None if here.settings.side_lane == "off" else lane, "parallel": _parallel(sight)}
+    return {name: block for name, block in named.items() if block is not None}
+
+
+def _parallel(sight: Sight) -> dict[str, Any] | None:
+    turns, memory = sight.turns, sight.memory
+    if turns is None:
+        return None
+    block = {
+        "slots": [
+            {"slot": slot, "phase": sight.slots.get(slot, "idle"), "gpu_s": round(turns.seconds.get(slot, 0.0), 3)}
+            for slot in sorted({*sight.slots, *turns.seconds})
+        ],
+        "turn": {"holder": turns.holder, "hand_overs": turns.hand_overs},
+        "rounds": _by_size(turns.rounds),
+    }
+    if memory is not None:
+        admission = {"reserved_bytes": memory.reserved, "floor_bytes": memory.floor, "waits": memory.waits}
+        known = {} if memory.available is None else {"available_bytes": memory.available}
+        block["admission"] = admission | known
+    if turns.meeting:
+        block["meeting"] = _by_size({size: dict(times) for size, times in turns.meeting.items()})
+    return block
+
+
+def _by_size(values: Mapping[int, T]) -> dict[str, T]:
+    return {str(size): value for size, value in sorted(values.items())}
+
+
 def watch_block(here: Context, sight: Sight) -> dict[str, Any]:
     """What the watchdog has found."""
     return {
@@ -170,6 +205,7 @@ def _cache(name: str, stats: CacheStats) -> dict[str, Any]:
         "hits": stats.hits,
         "misses": stats.misses,
         "evictions": stats.evictions,
+        **({} if stats.collisions is None else {"collisions": stats.collisions}),
     }
 
 

@@ -16,6 +16,7 @@ from tandem.conductor.misses import Turn
 from tandem.conductor.router.client_kind import client_kind
 from tandem.engine.text.reading.deltas import Finish
 from tandem.http.context import Context
+from tandem.http.events import Course
 from tandem.http.openai.counts import add_up
 from tandem.http.openai.errors import ApiError
 from tandem.live.seen import Phase, RequestSeen
@@ -64,7 +65,8 @@ class RequestRecord:
         self.tool_open = False
         """Whether the newest call is still being written."""
         self.limit: int | None = None
-        self.slot: int | None = None
+        self.wait_s: float | None = None
+        """How long it may wait for a slot."""
         self.choices = 1
         self.images_left_out = 0
         self.session: str | None = None
@@ -100,7 +102,7 @@ class RequestRecord:
         self._context.store.offer(Record(outcome))
         self._context.metrics.ended(outcome)
         self._context.live.offer(Ended(outcome))
-        self._context.watchdog.offer(Counted(outcome.status, outcome.finish_reason, outcome.error_type))
+        self._context.watchdog.offer(_counted(outcome))
         log.info(request_line(outcome))
 
     def turn(self) -> Turn | None:
@@ -145,7 +147,11 @@ class RequestRecord:
             first_at=progress.first_at if progress else None,
             last_at=progress.last_at if progress else None,
             client_gone_at=self.client_gone_at,
-            slot=exchange.slot if exchange else None,
+            slot=exchange.course.slot if exchange else None,
+            wait_s=self.wait_s,
+            lane=exchange.course.lane if exchange else None,
+            missing=exchange.course.missing if exchange else 0,
+            memory_place=exchange.course.position if exchange else 1,
             prompt_tokens=self.prompt.client_tokens if self.prompt else None,
             rows=progress.rows if progress else None,
             read=progress.read if progress else 0,
@@ -171,7 +177,7 @@ class RequestRecord:
             return "finishing"
         if exchange is None or progress is None:
             return "reading"
-        if exchange.slot is None:
+        if exchange.course.slot is None or exchange.course.missing:
             return "queued"
         return "prefilling" if progress.read < progress.rows else "writing"
 
@@ -209,7 +215,7 @@ class RequestRecord:
             code_sha=self._context.identity.code_sha256,
             images_left_out=self.images_left_out,
             max_tokens=self.limit,
-            slot=self.slot,
+            **_waits(self.exchange.course if self.exchange else Course()),
             **_figures(self._finishes, self.calls),
         )
 
@@ -230,6 +236,21 @@ def _client_id(headers: Mapping[str, str]) -> str:
     if scheme.lower() != "bearer" or not token:
         return "anon"
     return "k:" + hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+def _counted(outcome: Outcome) -> Counted:
+    return Counted(outcome.status, outcome.finish_reason, outcome.error_type, outcome.lane)
+
+
+def _waits(course: Course) -> dict[str, Any]:
+    """Where it ran and what it waited for; a wait there was none of is null (SCH-105)."""
+    return {
+        "slot": course.slot,
+        "lane": course.lane,
+        "lent_ms": None if course.lent_s is None else 1e3 * course.lent_s,
+        "wait_own_ms": 1e3 * course.wait_own_s or None,
+        "wait_mem_ms": 1e3 * course.wait_mem_s or None,
+    }
 
 
 def _figures(finishes: Sequence[Finish], calls: int) -> dict[str, Any]:

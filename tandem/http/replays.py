@@ -19,12 +19,12 @@ from tandem.engine.caches.response import ResponseCache, ResponseKey, response_k
 from tandem.engine.decoding.tally import Progress
 from tandem.engine.text.reading.deltas import Finish, Timings
 from tandem.http import facts
-from tandem.http.exchange import End, Event, Output
+from tandem.http.events import Course, End, Event, Output
 
 if TYPE_CHECKING:
     from tandem.http.answering import Source
-    from tandem.http.completion import Asked
     from tandem.http.context import Context
+    from tandem.http.endpoint import Asked
     from tandem.http.record import RequestRecord
 
 __all__ = ["Replay", "open_responses", "with_memory"]
@@ -35,7 +35,7 @@ WHOLE = ("stop", "length", "tool_calls")
 """Ends that the request itself decides; the others say what happened to it."""
 IN_THE_IDS = ("messages", "images", "prompt", "template_kwargs", "template_defaults")
 LOOKED_AT = ("n", "limit", "rules", "constraint")
-NO_MATTER = {*IN_THE_IDS, *LOOKED_AT, "model", "include_usage", "draft_temperature", "conversation_id", "session_id"}
+NO_MATTER = {*IN_THE_IDS, *LOOKED_AT, "model", "include_usage", "conversation_id", "session_id"}
 """Fields of a request that its key leaves out. A new field is in it until somebody says otherwise."""
 
 
@@ -93,7 +93,6 @@ async def _takes_work(context: Context) -> bool:
 class Replay:
     """An answer that was given before, batch by batch, with the counts of API-162."""
 
-    slot = None
     choice = 0
 
     def __init__(self, batches: Batches, arrived_at: float) -> None:
@@ -103,6 +102,7 @@ class Replay:
         self._finish = _from_memory(finish, 1e3 * (trio.current_time() - arrived_at))
         self._left = [*before, Deltas(last.choice, [*deltas, self._finish])]
         self._left.reverse()
+        self.course = Course()
 
     @property
     def is_over(self) -> bool:
@@ -164,8 +164,8 @@ class _Keeping:
         return self._exchange.is_over
 
     @property
-    def slot(self) -> int | None:
-        return self._exchange.slot
+    def course(self) -> Course:
+        return self._exchange.course
 
     @property
     def choice(self) -> int:

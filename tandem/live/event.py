@@ -1,7 +1,6 @@
 """The live view's document: one event, whole, as it goes out (OBS-063, OBS-064); its schema is in `contract/`.
 
-Times that run are milliseconds up to the event, dates are ISO 8601, figures have the ledger's names and meanings. None
-is what is not known, or not yet.
+Running times are milliseconds up to the event, dates ISO 8601, figures the ledger's. None is not known, or not yet.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
+
+from tandem.live.parallel import Parallel
 
 __all__ = [
     "CONTRACT_VERSION",
@@ -25,9 +26,11 @@ __all__ = [
     "Kv",
     "Memory",
     "Now",
+    "OwnNow",
     "Phase",
     "PrefillNow",
     "QueueNow",
+    "Reason",
     "Recent",
     "Row",
     "Sample",
@@ -37,13 +40,15 @@ __all__ = [
     "ToolNow",
 ]
 
-CONTRACT_VERSION = "1.0"
+CONTRACT_VERSION = "1.1"
 
 ActivityState: TypeAlias = Literal[
     "arriving", "queued", "prefilling", "thinking", "writing", "tool_call", "finishing", "done", "unknown"
 ]
 """Those of OBS-065 that there are yet; `arriving` is before the queue, `unknown` a request that cannot be looked at."""
 Phase: TypeAlias = Literal["reading", "queued", "prefilling", "writing", "finishing", "done", "unknown"]
+Reason: TypeAlias = Literal["running", "side", "own", "deciding", "memory"]
+"""Why a request waits (SCH-028), as the queue names it."""
 Tone: TypeAlias = Literal["ok", "warn", "bad"]
 
 
@@ -61,6 +66,14 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     peak_bytes: int | None
 
 
+class OwnNow(msgspec.Struct, frozen=True, kw_only=True):
+    """The service's own work that holds the engine, by name."""
+
+    name: str
+    label: str
+    since_ms: float
+
+
 class EngineNow(msgspec.Struct, frozen=True, kw_only=True):
     state: Literal["idle", "busy", "draining"]
     label: str
@@ -70,13 +83,15 @@ class EngineNow(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     kv: Kv
     memory: Memory
+    own_work: OwnNow | None
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """`completed_1m` ended well in the last minute; the last three are since the start."""
+    """`lane`: of those queued; `completed_1m`: ended well in the last minute; the last three: since the start."""
 
     in_flight: int
     queued: int
+    lane: int
     prefilling: int
     decoding: int
     completed_1m: int
@@ -101,17 +116,23 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     client_kind: str
     endpoint: str
+    slot: int | None
     state: ActivityState
     since_ms: float
     label: str
 
 
 class QueueNow(msgspec.Struct, frozen=True, kw_only=True):
-    """`place` 1 is granted next if nobody comes or goes."""
+    """`place` 1 is granted next if nobody comes or goes: of the line, of the side lane, or of those who lack memory."""
 
     place: int | None
     of: int
     waited_ms: float
+    timeout_s: float | None
+    reason: Reason
+    estimate_s: float | None
+    is_lane: bool
+    missing_bytes: int | None
     holder: Holder | None
 
 
@@ -272,6 +293,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     requests: tuple[Row | msgspec.Raw, ...]
     """Those that have ended are encoded once, at their end."""
     recent: tuple[msgspec.Raw, ...]
+    parallel: Parallel | UnsetType = UNSET
+    """Only with side slots."""
     sample: Sample | None
     history: tuple[Sample, ...] | UnsetType = UNSET
     sampler: SamplerNow

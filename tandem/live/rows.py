@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
 from tandem.live import words
-from tandem.live.event import Activity, ClientNow, Holder, QueueNow, Row
+from tandem.live.event import Activity, ClientNow, Row
 from tandem.live.figures import ms, per_second, ratio, span_ms
+from tandem.live.line import Line
 from tandem.live.seen import RequestSeen
 from tandem.live.watched import Watched
 
-__all__ = ["Line", "running_row"]
+__all__ = ["running_row"]
 
 CONNECTED = ClientNow(connected=True, gone_ms=None)
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """Who waits, as the queue last said, and who holds the engine."""
-
-    waiting: int = 0
-    places: Mapping[str, int] = field(default_factory=dict)
-    holder: Holder | None = None
-    running: int = 0
 
 
 def running_row(watched: Watched, line: Line, now: float, arrived_at: str, *, shows_activity: bool) -> Row:
@@ -72,6 +60,7 @@ def running_row(watched: Watched, line: Line, now: float, arrived_at: str, *, sh
         decode_tps=per_second(seen.completion - 1, first, last),
         prefill_tps=per_second(forwarded, began, first or now),
         cache_source=seen.cache_source if has_read else None,
+        lane=seen.lane,
         slot=seen.slot,
         activity=_activity(watched, seen, line, now) if shows_activity else None,
         timeline=watched.steps if shows_activity else (),
@@ -84,8 +73,12 @@ def _activity_unseen(watched: Watched, now: float) -> Activity:
 
 def _activity(watched: Watched, seen: RequestSeen, line: Line, now: float) -> Activity:
     """All that is known of what it does."""
-    queue = _queue(watched.request_id, seen, line, now) if watched.state == "queued" else None
-    label = watched.label(now) if queue is None else words.waiting(queue, line.running)
+    queue = line.queue(watched.request_id, seen, now) if watched.state == "queued" else None
+    if queue is not None:
+        estimate = line.why(watched.request_id).estimate
+        label = words.waiting(queue, line.running, estimate, line.own, only_slot_0=line.has_free_side)
+    else:
+        label = words.of_guest(watched.label(now), line.holder) if watched.is_guest else watched.label(now)
     gone_at = seen.client_gone_at
     return Activity(
         state=watched.state,
@@ -97,9 +90,3 @@ def _activity(watched: Watched, seen: RequestSeen, line: Line, now: float) -> Ac
         tool=watched.tool,
         client=CONNECTED if gone_at is None else ClientNow(connected=False, gone_ms=span_ms(gone_at, now)),
     )
-
-
-def _queue(request_id: str, seen: RequestSeen, line: Line, now: float) -> QueueNow:
-    place = line.places.get(request_id)
-    waited_ms = ms(now - seen.arrived_at)
-    return QueueNow(place=place, of=max(line.waiting, place or 1), waited_ms=waited_ms, holder=line.holder)

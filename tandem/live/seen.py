@@ -9,7 +9,8 @@ import msgspec
 __all__ = ["Phase", "RequestSeen"]
 
 Phase: TypeAlias = Literal["reading", "queued", "prefilling", "writing", "finishing"]
-"""Body, images and prompt are read; waits for a slot; its prompt is read; writes; its last pieces go out."""
+"""Body, images and prompt are read; waits for a slot, or in it for memory; its prompt is read; writes; its last pieces
+go out."""
 
 
 class RequestSeen(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -45,6 +46,14 @@ class RequestSeen(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     client_gone_at: float | None
     """When the client's connection was found closed."""
     slot: int | None
+    wait_s: float | None
+    """How long it may wait for its slot, from its arrival on."""
+    lane: str | None
+    """`decode`, `prefill` or `self` of a side-lane guest, as in the ledger."""
+    missing: int
+    """Bytes of memory that it waits for, in its slot; 0 where it does not."""
+    memory_place: int
+    """Among those who wait for memory."""
     prompt_tokens: int | None
     """As the client counts them."""
     rows: int | None

@@ -6,9 +6,8 @@ Owns: the requests in flight, those that ended, the rates, the samples of the la
 from __future__ import annotations
 
 import datetime
-import math
-from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -17,12 +16,16 @@ from msgspec import UNSET
 
 from tandem.live import words
 from tandem.live.ending import ended_row, recent
-from tandem.live.event import Counts, EngineNow, Event, Kv, Memory, Now, Row, SamplerNow
+from tandem.live.ends import Ends
+from tandem.live.event import Counts, EngineNow, Event, Kv, Memory, Now, OwnNow, Row, SamplerNow
 from tandem.live.figures import ms, ratio
 from tandem.live.history import History
+from tandem.live.line import Line, Why
+from tandem.live.parallel import Parallel
 from tandem.live.rates import Meter
-from tandem.live.rows import Line, running_row
+from tandem.live.rows import running_row
 from tandem.live.seen import RequestSeen
+from tandem.live.sharing import Shared, Sharing
 from tandem.live.watched import Gain, Watched
 from tandem.store.outcome import Outcome
 
@@ -30,13 +33,6 @@ __all__ = ["LiveView", "Moment", "Served"]
 
 SHOWN = 256
 """Requests in flight that are looked at, the oldest; more would hold up the event loop."""
-ENDED_S = 30.0
-ENDED_SHOWN = 50
-"""Rows of ended requests that an event holds at most: refusals may come by the hundred."""
-RECENT_S = 900.0
-RECENT_SHOWN = 20
-MINUTE_S = 60
-GOOD_ENDS = ("stop", "length", "tool_calls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +52,7 @@ class Served:
     version: str
     window: int
     """Tokens a sequence may have."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """Something encoded, and when it ended."""
-
-    ended_at: float
-    data: msgspec.Raw
+    slots: int = 1
 
 
 class LiveView:
@@ -71,12 +60,11 @@ class LiveView:
         self._served = served
         self._shows_activity = shows_activity
         self._in_flight: dict[str, Watched] = {}
-        self._ended: deque[_Kept] = deque(maxlen=ENDED_SHOWN)
-        self._recent: deque[_Kept] = deque(maxlen=RECENT_SHOWN)
-        self._good_ends: deque[tuple[int, int]] = deque()  # (second, ends in it)
-        self._counts = {"served": 0, "errors": 0, "refused": 0}
-        self._waiting = 0
-        self._places: dict[str, int] = {}
+        self._ends = Ends()
+        self._line = Line()
+        self.sharing = Sharing(served.slots)
+        """What the actors besides the queue have told."""
+        self._shared = Shared()
         self._draining = False
         self._state_at = now
         self._total = Gain()
@@ -120,36 +108,29 @@ class LiveView:
             self._add(watched.look(at.now), at.now)
             watched.end(outcome.total_ms)
         row = ended_row(outcome, watched, zone, shows_activity=self._shows_activity)
-        self._ended.appendleft(_Kept(at.now, msgspec.Raw(msgspec.json.encode(row))))
-        self._recent.appendleft(_Kept(at.now, recent(outcome, watched, zone)))
-        self._count(outcome, at.now)
+        line = recent(outcome, watched, zone)
+        self._ends.add(outcome, msgspec.Raw(msgspec.json.encode(row)), line, at.now)
+        if outcome.lane is not None:
+            self.sharing.lane_ended(outcome.lane)
         self._is_sampled = False
         if not self.is_busy and not self._draining:
             self._state_at = at.now
-
-    def _count(self, outcome: Outcome, now: float) -> None:
-        if outcome.finish_reason in GOOD_ENDS:
-            self._counts["served"] += 1
-            self._count_good_end(math.floor(now))
-        elif outcome.finish_reason == "error":
-            self._counts["errors"] += 1
-        elif outcome.finish_reason == "refused":
-            self._counts["refused"] += 1
-
-    def _count_good_end(self, second: int) -> None:
-        if self._good_ends and self._good_ends[-1][0] == second:
-            self._good_ends[-1] = (second, self._good_ends[-1][1] + 1)
-        else:
-            self._good_ends.append((second, 1))
 
     def queue_seen(self, waiting: int, line: tuple[str, ...], *, draining: bool, now: float) -> None:
         """`line` has those who wait, the next one first."""
         if draining and not self._draining:
             self._state_at = now
         self._draining = draining
-        self._waiting = waiting
-        self._places = {request_id: place for place, request_id in enumerate(line, start=1)}
+        self._line.waiting = waiting
+        self._line.places = {request_id: place for place, request_id in enumerate(line, start=1)}
         for request_id in line:
+            if watched := self._in_flight.get(request_id):
+                watched.entered(now)
+
+    def waits_seen(self, whys: Mapping[str, Why], lane: tuple[str, ...], now: float) -> None:
+        """Of the first in line why and how long they wait, and who waits in the side lane."""
+        self._line.whys, self._line.lane = whys, lane
+        for request_id in lane:
             if watched := self._in_flight.get(request_id):
                 watched.entered(now)
 
@@ -164,7 +145,20 @@ class LiveView:
         self._rounds.add(at.now, self._total.rounds)
         self._running = sorted((each for each in self._shown() if each.is_running), key=lambda each: each.granted_at)
         self._phases = Counter(each.phase for each in self._shown())
-        self._forget(at.now)
+        self._share(at.now)
+        self._ends.forget(at.now)
+
+    def _share(self, now: float) -> None:
+        """Who is where, and so whom those in line wait for."""
+        line = self._line
+        guests = [each for each in self._running if each.is_guest]
+        holders = {each.slot: each for each in self._running if not each.is_guest}
+        short = [each for each in self._shown() if each.missing]
+        self._shared = Shared(dict(sorted(holders.items())), guests, short)
+        first = holders.get(0) or next(iter(self._running), None)
+        line.holder = None if first is None else first.holding(now)
+        line.running, line.short, line.own = len(holders), len(short), self.sharing.own
+        line.has_free_side = self.sharing.has_free_side(self._shared)
 
     def _lose(self, watched: Watched, now: float) -> None:
         """It has ended, and the message of that was lost."""
@@ -181,14 +175,6 @@ class LiveView:
         self._written.restart(now, self._total.written)
         self._forwarded.restart(now, self._total.forwarded)
         self._rounds.restart(now, self._total.rounds)
-
-    def _forget(self, now: float) -> None:
-        """What has been shown long enough."""
-        for kept, for_s in ((self._ended, ENDED_S), (self._recent, RECENT_S)):
-            while kept and now - kept[-1].ended_at > for_s:
-                kept.pop()
-        while self._good_ends and self._good_ends[0][0] <= now - MINUTE_S:
-            self._good_ends.popleft()
 
     def sample(self, at: Moment) -> None:
         """The end of a second; `look` first."""
@@ -224,24 +210,34 @@ class LiveView:
             engine=self._engine(at.now, memory),
             counts=self._counted(),
             now=self._rates(at.now),
-            requests=(*self._rows(at), *(kept.data for kept in self._ended)),
-            recent=tuple(kept.data for kept in self._recent),
+            requests=(*self._rows(at), *self._ends.rows),
+            recent=tuple(self._ends.recent),
+            parallel=self._parallel(at.now) if self.sharing.has_side_slots else UNSET,
             sample=self._history.newest,
             history=self._history.all() if with_history else UNSET,
             sampler=sampler,
         )
 
+    def _parallel(self, now: float) -> Parallel:
+        lane = len(self._line.lane)
+        return self.sharing.block(self._shared, now, lane=lane, shows_activity=self._shows_activity)
+
     def _shown(self) -> Iterator[Watched]:
         return islice(self._in_flight.values(), SHOWN)
 
     def _rows(self, at: Moment) -> list[Row]:
-        running = self._running
-        line = Line(self._waiting, self._places, running[0].holding(at.now) if running else None, len(running))
-        order = sorted(self._shown(), key=lambda each: (each.rank, self._places.get(each.request_id, SHOWN)))
         return [
-            running_row(each, line, at.now, each.arrived(at.wall, at.now), shows_activity=self._shows_activity)
-            for each in order
+            running_row(each, self._line, at.now, each.arrived(at.wall, at.now), shows_activity=self._shows_activity)
+            for each in sorted(self._shown(), key=self._order)
         ]
+
+    def _order(self, each: Watched) -> tuple[int, int, int]:
+        """Who runs by slot, a guest under its holder; who waits for memory; who waits for a slot; the others."""
+        if each.missing:
+            return each.rank, -1, each.memory_place
+        if each.phase == "queued":
+            return each.rank, *self._line.order(each.request_id, SHOWN)
+        return each.rank, each.slot, each.is_guest
 
     def _engine(self, now: float, memory: Memory) -> EngineNow:
         return EngineNow(
@@ -253,7 +249,14 @@ class LiveView:
             version=self._served.version,
             kv=Kv(length=max((each.length for each in self._running), default=0), limit=self._served.window),
             memory=memory,
+            own_work=self._own_work(now),
         )
+
+    def _own_work(self, now: float) -> OwnNow | None:
+        name = self.sharing.own
+        if name is None or not self._shows_activity:
+            return None
+        return OwnNow(name=name, label=words.own_work(name), since_ms=ms(now - self.sharing.own_since))
 
     def _label(self, now: float) -> str:
         label = self._does(now)
@@ -261,25 +264,30 @@ class LiveView:
 
     def _does(self, now: float) -> str:
         """What the engine does, as a sentence."""
+        own, holders, waiting = self.sharing.own, self._shared.holders, self._phases["queued"]
         if not self.is_busy:
-            return words.idle()
-        working = self._running or [each for each in self._shown() if each.phase in ("finishing", "reading")]
-        if not working or not self._shows_activity:
-            return words.busy(len(self._running), self._phases["queued"])
-        first, *others = working
-        if first.seen is None:
-            return first.label(now)
-        more = len(others) if first.is_running else 0
-        return words.for_client(first.label(now), first.seen.client_kind, first.seen.endpoint, more)
+            return words.idle(own if self._shows_activity else None)
+        if not self._shows_activity:
+            return words.busy(len(self._running), waiting)
+        if holders:
+            sentences = [(slot, watched.sentence(now)) for slot, watched in holders.items()]
+            return words.together(sentences, len(self._shared.guests))
+        if own is not None:
+            return words.yielding(own, waiting)
+        coming = next((each for each in self._shown() if each.phase in ("finishing", "reading")), None)
+        return words.busy(len(self._running), waiting) if coming is None else coming.sentence(now)
 
     def _counted(self) -> Counts:
         return Counts(
             in_flight=len(self._in_flight),
-            queued=max(self._phases["queued"], self._waiting if len(self._in_flight) > SHOWN else 0),
+            queued=max(self._phases["queued"], self._line.waiting if len(self._in_flight) > SHOWN else 0),
+            lane=len(self._line.lane),
             prefilling=self._phases["prefilling"],
             decoding=self._phases["writing"],
-            completed_1m=sum(count for _, count in self._good_ends),
-            **self._counts,
+            completed_1m=self._ends.good_in_a_minute,
+            served=self._ends.served,
+            errors=self._ends.errors,
+            refused=self._ends.refused,
         )
 
     def _rates(self, now: float) -> Now:

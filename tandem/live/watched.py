@@ -81,6 +81,25 @@ class Watched:
         return self.phase in ("prefilling", "writing")
 
     @property
+    def slot(self) -> int:
+        """The slot it has, or whose engine it is lent."""
+        return 0 if self.seen is None or self.seen.slot is None else self.seen.slot
+
+    @property
+    def is_guest(self) -> bool:
+        """Whether a holder serves it between two steps of its own."""
+        return self.seen is not None and self.seen.lane in ("decode", "prefill")
+
+    @property
+    def missing(self) -> int:
+        """Bytes of memory that it waits for in its slot; 0 where it does not."""
+        return self.seen.missing if self.seen is not None and self.phase == "queued" else 0
+
+    @property
+    def memory_place(self) -> int:
+        return 1 if self.seen is None else self.seen.memory_place
+
+    @property
     def rank(self) -> int:
         """Its place among the rows: who runs first, then who waits."""
         return RANKS.get(self.phase, len(RANKS))
@@ -183,6 +202,7 @@ class Watched:
             request_id=self.request_id,
             client_kind=self.seen.client_kind,
             endpoint=self.seen.endpoint,
+            slot=self.seen.slot,
             state=self.state,
             since_ms=self.since_ms(now),
             label=self.label(now),
@@ -190,6 +210,14 @@ class Watched:
 
     def since_ms(self, now: float) -> float:
         return ms(now - max(self._state_at, self._arrived))
+
+    def said(self, does: str) -> str:
+        """A sentence about it."""
+        return does if self.seen is None else f"{words.who(self.seen.client_kind, self.seen.endpoint)} {does}"
+
+    def sentence(self, now: float) -> str:
+        """Who it is and what it does."""
+        return self.said(self.label(now))
 
     def label(self, now: float) -> str:
         """What it does, without what only a waiting one has to say."""

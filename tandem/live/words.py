@@ -6,7 +6,7 @@ The page only formats numbers and times. Tool names are said, arguments never (O
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from tandem.live.event import ActivityState, DecodeNow, Holder, PrefillNow, QueueNow, Tone, ToolNow
@@ -21,19 +21,26 @@ __all__ = [
     "duration",
     "ended",
     "finishing",
-    "for_client",
     "gone",
     "idle",
     "of_choice",
+    "of_guest",
+    "own_work",
     "reading",
+    "short",
     "thinking",
+    "together",
     "tone",
     "unknown",
     "waiting",
     "who",
     "writing",
+    "yielding",
 ]
 
+GIB = 1 << 30
+NAMED = 4
+"""So many slots the engine's sentence tells of."""
 LONGEST_NAME = 80
 """A model or tool may be called anything."""
 KINDS: Mapping[str, str] = MappingProxyType({"anon": "an unnamed client", "chat-app": "the chat page"})
@@ -52,6 +59,15 @@ DOES: Mapping[ActivityState, str] = MappingProxyType(
     }
 )
 """After `which has been`."""
+OWN: Mapping[str, str] = MappingProxyType(
+    {
+        "summary": "prepares a summary ahead",
+        "reader": "reads the last conversation on",
+        "deciders": "asks a decision model",
+        "probe": "runs a probe",
+    }
+)
+"""The jobs of idle windows (SCH-080), after `the service`."""
 REFUSALS: Mapping[str, str] = MappingProxyType(
     {
         "queue_full": "the queue was full",
@@ -93,18 +109,46 @@ def arriving() -> str:
     return "arrives: its body, images and prompt are being read"
 
 
-def waiting(queue: QueueNow, running: int) -> str:
-    """Where it stands, and behind whom: the answer to `why does mine wait`."""
+def waiting(
+    queue: QueueNow, running: int, estimate: str | None = None, own: str | None = None, *, only_slot_0: bool = False
+) -> str:
+    """Where it stands, why, and for how long yet: the answer to `why does mine wait` (SCH-028).
+
+    `only_slot_0`: a side slot is free that is not for this one (SCH-049, SCH-051).
+    """
+    if queue.missing_bytes:
+        return short(queue.missing_bytes, queue.place or 1)
     place = "its place is not known yet" if queue.place is None else f"{_ordinal(queue.place)} in line"
+    if queue.is_lane:
+        place = f"{_ordinal(queue.place or 1)} in the side lane"
+    head = "waits for slot 0" if only_slot_0 and not queue.is_lane else "waits"
+    return f"{head}: {place}{_why(queue, running, own)}{'' if estimate is None else f'; {estimate} to go'}"
+
+
+def _why(queue: QueueNow, running: int, own: str | None) -> str:
     holder = queue.holder
-    if holder is None:
-        return f"waits: {place}"
-    others = f" and {running - 1} more" if running > 1 else ""
-    return f"waits: {place} behind {_holding(holder)}{others}"
+    match queue.reason:
+        case "own":
+            return f", the service finishes its background work first{'' if own is None else f' ({_own(own)})'}"
+        case "deciding":
+            return ", the service is deciding how to handle it"
+        case _ if holder is None:
+            return ""
+        case _ if queue.is_lane:
+            return f", to be served between two steps of {who(holder.client_kind, holder.endpoint)}"
+        case "side":
+            return f", a client's side request runs first: {_holding(holder)}"
+        case _:
+            return f" behind {_holding(holder, running - 1)}"
 
 
-def _holding(holder: Holder) -> str:
-    name = who(holder.client_kind, holder.endpoint)
+def short(missing: int, place: int) -> str:
+    """What one waits for that has a slot, and no memory to read its prompt with (SCH-073)."""
+    return f"waits for memory: {missing / GIB:.1f} GiB short, {_ordinal(place)} of those who lack it"
+
+
+def _holding(holder: Holder, others: int = 0) -> str:
+    name = who(holder.client_kind, holder.endpoint) + (f" and {others} more" if others > 0 else "")
     seconds = math.floor(holder.since_ms / 1e3)
     return f"{name}, which has been {DOES[holder.state]} for {_whole(seconds) if seconds else 'less than 1 s'}"
 
@@ -149,8 +193,22 @@ def gone(label: str) -> str:
     return f"{label}; its client has left"
 
 
-def idle() -> str:
-    return "idle: nothing runs"
+def of_guest(label: str, holder: Holder | None) -> str:
+    """One whose answer a holder computes between two steps of its own."""
+    of = "another request" if holder is None else who(holder.client_kind, holder.endpoint)
+    return f"{label}, between two steps of {of}"
+
+
+def own_work(name: str) -> str:
+    return f"the service {_own(name)}"
+
+
+def _own(name: str) -> str:
+    return OWN.get(name, f"runs its own work, {name}")
+
+
+def idle(own: str | None = None) -> str:
+    return "idle: nothing runs" if own is None else f"idle: no request runs, {own_work(own)}"
 
 
 def busy(running: int, waiting: int) -> str:
@@ -158,15 +216,25 @@ def busy(running: int, waiting: int) -> str:
     return f"busy: {running} running, {waiting} waiting"
 
 
+def yielding(own: str, waiting: int) -> str:
+    """Requests have come while own work holds the engine."""
+    return f"{own_work(own)} and yields at its next chunk; {waiting} waiting"
+
+
 def draining(does: str | None) -> str:
     """`does` is what is still done."""
     return "drains: nothing runs any more" if does is None else f"drains, takes no more requests; {does}"
 
 
-def for_client(label: str, kind: str, endpoint: str, more: int) -> str:
-    """The engine's sentence: what the request that holds it does, and how many run beside it."""
-    others = f"; {more} more {'runs' if more == 1 else 'run'}" if more > 0 else ""
-    return f"{who(kind, endpoint)} {label}{others}"
+def together(sentences: Sequence[tuple[int, str]], guests: int) -> str:
+    """The engine's sentence: what those do that hold a slot, each with its slot where there are several."""
+    several = len(sentences) > 1
+    named = [f"slot {slot}: {said}" if several else said for slot, said in sentences[:NAMED]]
+    if len(sentences) > NAMED:
+        named.append(f"{len(sentences) - NAMED} more {'runs' if len(sentences) == NAMED + 1 else 'run'}")
+    if guests:
+        named.append(f"{_count(guests, 'short request')} between {'the steps of slot 0' if several else 'its steps'}")
+    return "; ".join(named)
 
 
 def ended(outcome: Outcome, tool: str | None) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from tandem.metrics import buckets
-from tandem.metrics.labels import ERRORS, FINISH_REASONS, REFUSALS, SUCCESSES, one_of, route_of
+from tandem.metrics.labels import ERRORS, FINISH_REASONS, LANES, REFUSALS, SUCCESSES, one_of, route_of
 from tandem.metrics.page import Readings, render
 from tandem.metrics.weighted import WeightedHistogram
 from tandem.store.outcome import Outcome
@@ -66,6 +66,9 @@ class _Requests:
         self._errors = Counter(
             "tandem_errors", "Completion requests that ended in an error of the server.", ("type",), registry=registry
         )
+        self._lane = Counter(
+            "tandem_lane_jobs", "Short requests served between the steps of another.", ("kind",), registry=registry
+        )
         self._images_left_out = Counter(
             "tandem_images_left_out", "Images left out of prompts that held too many.", registry=registry
         )
@@ -76,6 +79,8 @@ class _Requests:
             self._refused.labels(reason)
         for kind in ERRORS:
             self._errors.labels(kind)
+        for lane in LANES:
+            self._lane.labels(lane)
 
     def ended(self, outcome: Outcome) -> None:
         reason = one_of(FINISH_REASONS, outcome.finish_reason)
@@ -86,6 +91,8 @@ class _Requests:
             self._errors.labels(one_of(ERRORS, outcome.error_type or "server_error")).inc()
         elif reason == "refused" and outcome.error_type in REFUSALS:
             self._refused.labels(outcome.error_type).inc()
+        if outcome.lane is not None:
+            self._lane.labels(one_of(LANES, outcome.lane)).inc()
         self._images_left_out.inc(outcome.images_left_out)
 
 
@@ -221,6 +228,8 @@ class _Blocks:
         self._blocks.inc(blocks)
         self._drafted.inc(outcome.draft_tokens or 0)
         self._accepted.inc(accepted)
+        if outcome.lane is not None:
+            return  # one token at a time, between the steps of another
         self._per_block.observe(accepted / blocks, blocks)
         # An engine that has no drafter, or does not time itself, spends nothing.
         if outcome.verify_s:
@@ -231,7 +240,8 @@ class _Blocks:
 
 def _waited_ms(outcome: Outcome) -> float | None:
     """None of a request that was refused at once, or left before it was known how long it had waited."""
-    return outcome.total_ms if outcome.error_type == "queue_timeout" else outcome.queue_ms
+    waited_in_vain = outcome.finish_reason == "refused" and outcome.wait_mem_ms is not None
+    return outcome.total_ms if outcome.error_type == "queue_timeout" or waited_in_vain else outcome.queue_ms
 
 
 def _tells_speed(outcome: Outcome) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["ERRORS", "FINISH_REASONS", "REFUSALS", "ROUTES", "SUCCESSES", "one_of", "route_of"]
+__all__ = ["ERRORS", "FINISH_REASONS", "LANES", "REFUSALS", "ROUTES", "SUCCESSES", "one_of", "route_of"]
 
 SUCCESSES = ("stop", "length", "tool_calls")
 """Finish reasons of a request that got its answer."""
@@ -16,6 +16,8 @@ FINISH_REASONS = (*SUCCESSES, "timeout", "abandoned", "refused", "error")
 REFUSALS = ("draining", "queue_full", "queue_timeout", "memory")
 """Codes of a refusal for want of room (API-263). A rejection has none of them and is no refusal in this sense."""
 ERRORS = ("server_error", "other")
+LANES = ("decode", "prefill", "self")
+"""Where a lane guest was served (SCH-046)."""
 ROUTES = (
     "chat",
     "completions",

@@ -9,7 +9,7 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-__all__ = ["CONTENT_TYPE", "CacheReading", "Readings", "render", "up_page"]
+__all__ = ["CONTENT_TYPE", "CacheReading", "Readings", "TurnsReading", "render", "up_page"]
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 STATE_STORE = "sessions"
@@ -26,7 +26,20 @@ class CacheReading:
     hits: Mapping[str, int]
     misses: int
     evictions: int = 0
+    collisions: int | None = None
+    """None: it has nothing that could collide."""
     budget: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnsReading:
+    """Who has had the GPU turn, where there are side slots."""
+
+    hand_overs: int
+    rounds: Mapping[int, int]
+    """Joint rounds by how many slots shared them."""
+    seconds: Mapping[int, float]
+    """GPU time by slot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +57,12 @@ class Readings:
     ledger_dropped: int | None = None
     live_subscribers: int | None = None
     log_subscribers: int | None = None
+    lane_waiting: int | None = None
+    sheds: int | None = None
+    turns: TurnsReading | None = None
+    admission_waits: int | None = None
+    own_work_s: Mapping[str, float] | None = None
+    """By the name of the job."""
     caches: Sequence[CacheReading] = ()
     engine: Mapping[str, str] | None = None
     """Labels of `tandem_engine_info`."""
@@ -53,7 +72,8 @@ class Readings:
 
 def render(counted: Iterable[Metric], readings: Readings) -> bytes:
     """The whole page."""
-    return generate_latest(_Families([*counted, *_numbers(readings), *_caches(readings.caches), *_infos(readings)]))
+    read = [*_numbers(readings), *_shared(readings), *_caches(readings.caches), *_infos(readings)]
+    return generate_latest(_Families([*counted, *read]))
 
 
 def up_page(up: bool) -> bytes:
@@ -78,6 +98,7 @@ def _numbers(readings: Readings) -> list[Metric]:
     gauges = [
         ("tandem_requests_running", "Completion requests on the engine.", readings.requests_running),
         ("tandem_requests_waiting", "Completion requests in the queue.", readings.requests_waiting),
+        ("tandem_lane_jobs_waiting", "Short requests that wait for a safe point of another.", readings.lane_waiting),
         (
             "tandem_process_resident_memory_bytes",
             "Memory of the process that is in RAM.",
@@ -91,6 +112,8 @@ def _numbers(readings: Readings) -> list[Metric]:
     counters = [
         ("tandem_usage_ledger_rows", "Rows of the ledger written since the start.", readings.ledger_rows),
         ("tandem_usage_ledger_dropped", "Rows of the ledger lost since the start.", readings.ledger_dropped),
+        ("tandem_memory_sheds", "Times that caches gave up memory for others.", readings.sheds),
+        ("tandem_admission_waits", "Requests that waited for memory others held.", readings.admission_waits),
     ]
     return [
         *(GaugeMetricFamily(name, help, value) for name, help, value in gauges if value is not None),
@@ -98,10 +121,29 @@ def _numbers(readings: Readings) -> list[Metric]:
     ]
 
 
+def _shared(readings: Readings) -> list[Metric]:
+    """How slots and own work have shared the engine (SCH-106)."""
+    rounds = CounterMetricFamily("tandem_joint_rounds", "Verifies shared by slots, by their number.", labels=("slots",))
+    seconds = CounterMetricFamily("tandem_slot_gpu_seconds", "GPU time of a slot.", labels=("slot",))
+    own_work = CounterMetricFamily("tandem_own_work_seconds", "Idle windows that a job has had.", labels=("job",))
+    families: list[Metric] = [rounds, seconds, own_work]
+    if (turns := readings.turns) is not None:
+        for size, count in turns.rounds.items():
+            rounds.add_metric((str(size),), count)
+        for slot, spent in turns.seconds.items():
+            seconds.add_metric((str(slot),), spent)
+        told = "Times that the GPU turn went from one slot to another."
+        families.append(CounterMetricFamily("tandem_turn_hand_overs", told, turns.hand_overs))
+    for job, spent in (readings.own_work_s or {}).items():
+        own_work.add_metric((job,), spent)
+    return families
+
+
 def _caches(caches: Sequence[CacheReading]) -> list[Metric]:
     hits = CounterMetricFamily("tandem_cache_hits", "Lookups that found something.", labels=("cache", "kind"))
     misses = CounterMetricFamily("tandem_cache_misses", "Lookups that found nothing.", labels=("cache",))
     evictions = CounterMetricFamily("tandem_cache_evictions", "Entries that had to go for others.", labels=("cache",))
+    collisions = CounterMetricFamily("tandem_cache_collisions", "Names that other ids had.", labels=("cache",))
     entries = GaugeMetricFamily("tandem_cache_entries", "What the cache holds.", labels=("cache",))
     size = GaugeMetricFamily("tandem_cache_bytes", "Size of what the cache holds.", labels=("cache",))
     budget = GaugeMetricFamily("tandem_state_store_budget_bytes", "What the state store may take.")
@@ -110,11 +152,13 @@ def _caches(caches: Sequence[CacheReading]) -> list[Metric]:
             hits.add_metric((cache.name, kind), count)
         misses.add_metric((cache.name,), cache.misses)
         evictions.add_metric((cache.name,), cache.evictions)
+        if cache.collisions is not None:
+            collisions.add_metric((cache.name,), cache.collisions)
         entries.add_metric((cache.name,), cache.entries)
         size.add_metric((cache.name,), cache.bytes)
         if cache.name == STATE_STORE and cache.budget is not None:
             budget.add_metric((), cache.budget)
-    return [hits, misses, evictions, entries, size, budget]
+    return [hits, misses, evictions, collisions, entries, size, budget]
 
 
 def _infos(readings: Readings) -> list[Metric]:

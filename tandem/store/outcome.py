@@ -46,6 +46,8 @@ class Outcome:
     forwarded_tokens: int | None = None
     lane: str | None = None
     """`decode`, `prefill` or `self` of a side-lane guest."""
+    lent_ms: float | None = None
+    """How long its holder stood still for it: for the log line, no column."""
     wait_own_ms: float | None = None
     """Wait behind the server's own work."""
     wait_mem_ms: float | None = None

@@ -14,9 +14,10 @@ from trio.testing import wait_all_tasks_blocked
 
 from tandem.actors.host import EngineHost, InlineHost
 from tandem.actors.kit import Actor, Ref, open_mailbox, supervise
+from tandem.actors.lending import LaneRules
 from tandem.actors.line import Rank
 from tandem.actors.outbox import Deltas, Item, Outbox
-from tandem.actors.queue import Enter, Granted, Queue, Refused
+from tandem.actors.queue import Enter, Granted, Lent, Needs, Queue, Refused
 from tandem.actors.slots import Cancel, Run, Slot
 from tandem.actors.turns import Turns
 from tandem.actors.watchdog import SlotSeen, WatchdogMessage
@@ -29,6 +30,8 @@ from tandem.engine.verbs import SamplingRules
 __all__ = ["ENDLESS", "Box", "Request", "open_box"]
 
 ENDLESS: dict[str, Any] = {"say": " la", "loop": True, "token_ms": 100}
+SMALL = Needs(prompt=100, output=100)
+"""Fits a side slot."""
 
 
 @dataclass
@@ -66,23 +69,26 @@ class Request:
 class Box:
     """Slots over the fake engine, with the real queue and turn scheduler."""
 
-    def __init__(self, engine: FakeEngine, slots: int, host: EngineHost | None = None) -> None:
+    def __init__(self, engine: FakeEngine, host: EngineHost | None = None, **more: Any) -> None:
         watchdog: Ref[WatchdogMessage]
         watchdog, self._seen = open_mailbox("watchdog", 10_000)
         self.engine = engine
-        self.turns = Turns(quantum_s=0.05)
+        self.turns = Turns(quantum_s=0.05, watchdog=watchdog, timed=more.get("timed", False))
         self.queue = Queue(max_queue=8, watchdog=watchdog)
         self.defects: list[str] = []
         self.slots = [
             Slot(
                 index,
-                engine=engine,
+                engine=each,
                 host=host or InlineHost(engine),
                 turns=self.turns.ref,
                 queue=self.queue.ref,
                 watchdog=watchdog,
+                first=engine if len(engine.slots) > 1 else None,
+                lender=engine if index == 0 else None,
+                **{"lane": LaneRules(), **more},
             )
-            for index in range(slots)
+            for index, each in enumerate(engine.slots)
         ]
         for index, slot in enumerate(self.slots):
             self.queue.add_slot(index, slot.ref)
@@ -101,7 +107,7 @@ class Box:
         )
 
     async def enter(self, key: str) -> Granted:
-        answer: Granted | Refused = await self.queue.ref.ask(lambda reply: Enter(key, Rank.TURN, reply))
+        answer: Granted | Refused | Lent = await self.queue.ref.ask(lambda reply: Enter(key, Rank.TURN, reply, SMALL))
         assert isinstance(answer, Granted)
         return answer
 
@@ -147,7 +153,7 @@ class Box:
         await wait_all_tasks_blocked()
         assert self.engine.state()["open_sequences"] == 0
         assert self.turns._share.holder is None
-        assert self.queue._free == set(self.queue._slots)
+        assert self.queue._waiters.free_slots == sorted(self.queue._slots)
         assert {message.slot: message.phase for message in self.seen()} == dict.fromkeys(range(len(self.slots)), "idle")
         assert self.defects == []
         request = await self.run({"say": "still here"})
@@ -156,11 +162,11 @@ class Box:
 
 @asynccontextmanager
 async def open_box(
-    engine: FakeEngine | None = None, *, slots: int = 1, host: EngineHost | None = None
+    engine: FakeEngine | None = None, *, slots: int = 1, host: EngineHost | None = None, **more: Any
 ) -> AsyncIterator[tuple[Box, trio.Nursery]]:
     """The box and a nursery for the readers of its requests."""
     async with trio.open_nursery() as nursery:
-        box = Box(engine or FakeEngine(), slots, host)
+        box = Box(engine or FakeEngine(slots=slots), host, **more)
         actors: list[Actor[Any]] = [box.turns, box.queue, *box.slots]
         for actor in actors:
             await nursery.start(partial(supervise, actor, lambda name, defect: box.defects.append(name)))

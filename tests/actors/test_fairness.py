@@ -181,3 +181,42 @@ def test_busy_slots_stay_level_however_often_some_rest(
         if busy:
             seconds = [device.share._time(slot, device.now) for slot in busy]
             assert max(seconds) - min(seconds) <= band + 1e-9
+
+
+@pytest.mark.spec("SCH-058", "SCH-059")
+def test_slots_that_hold_the_turn_together_share_its_time_and_go_on_until_another_is_a_quantum_behind() -> None:
+    share = FairShare(QUANTUM)
+    for slot in (0, 1):
+        share.want(slot, 0.0)
+    share.hold((0, 1), 0.0)
+    assert share.holders == {0, 1}
+    assert share.recall_at() is None
+    share.give_up(0, 0.02)  # one of several cannot
+    assert share.holders == {0, 1}
+    share.release(0.04)
+    assert share.seconds() == {0: 0.02, 1: 0.02}
+    share.want(2, 0.04)  # starts with nothing saved up
+    assert share.seconds()[2] == 0.02
+    now = 0.04
+    rounds = 0
+    while True:
+        for slot in (0, 1):
+            share.want(slot, now)
+        if share.first((0, 1)) == 2:
+            break
+        share.hold((0, 1), now)
+        now += 0.03
+        share.release(now)
+        rounds += 1
+    assert rounds == 4  # 0.015 s of each a round, until 0.05 s are between them
+    assert share.grant(now) == 2
+
+
+def test_who_withdraws_is_not_waited_for() -> None:
+    share = FairShare(QUANTUM)
+    share.want(0, 0.0)
+    share.want(1, 0.0)
+    share.withdraw(0)
+    assert share.first() == 1
+    share.withdraw(1)
+    assert share.first() is None

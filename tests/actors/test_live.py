@@ -17,7 +17,9 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tandem.actors.kit import Reply, supervise
-from tandem.actors.live import Began, Ended, Live, Look, QueueSeen, Reader, Unwatch, Watch
+from tandem.actors.live import Began, Ended, Live, Look, QueueSeen, Reader, Unwatch, WaitsSeen, Watch
+from tandem.actors.waiters import Place
+from tandem.actors.watchdog import WindowsSeen
 from tandem.live.seen import RequestSeen
 from tests.live.samples import EPOCH, QUEUED, SERVED, WRITING, outcome, seen, valid
 
@@ -247,6 +249,25 @@ async def test_what_the_queue_says_is_in_the_next_event(autojump_clock: MockCloc
         places = {row["request_id"]: row["activity"]["queue"]["place"] for row in event["requests"]}
         assert places == {"b": 1, "a": 2}
         assert event["engine"]["state"] == "draining"
+
+
+@pytest.mark.spec("SCH-104")
+async def test_what_the_actors_say_is_in_the_next_event(autojump_clock: MockClock) -> None:
+    async with open_hub() as hub:
+        for request_id in ("a", "job"):
+            hub.begin(request_id, **QUEUED)
+        for message in (
+            QueueSeen(1, 1, False, ("a",), lane=1),
+            WaitsSeen({"a": Place(1, "own", 2.2)}, ("job",)),
+            WindowsSeen("summary", {"summary": 1.0}),
+        ):
+            assert hub.live.ref.offer(message)
+        event = await hub.look()
+        job, a = (row["activity"] for row in event["requests"])
+        assert (a["queue"]["reason"], a["queue"]["estimate_s"]) == ("own", 2.2)
+        assert a["label"].endswith("background work first (prepares a summary ahead); about 2 s to go")
+        assert job["label"] == "waits: next in the side lane"
+        assert event["engine"]["own_work"]["name"] == "summary"
 
 
 @pytest.mark.spec("OBS-062", "OBS-063")

@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from tandem.actors.kit import ActorGone, Ref, Reply
 from tandem.actors.line import Rank
 from tandem.actors.outbox import Outbox, PrefillProgress
-from tandem.actors.queue import Drain, Enter, Granted, Refused, SlotFree
+from tandem.actors.queue import Drain, Enter, Granted, Lent, Refused, SlotFree
 from tandem.actors.slots import Abort, Run
 from tandem.actors.turns import GiveUp
 from tandem.engine.decoding.generation import Generation
@@ -216,7 +216,7 @@ async def test_a_defect_in_the_slot_leaves_nobody_waiting(
 ) -> None:
     async with open_box() as (box, nursery):
         request = await box.run(ENDLESS, nursery=nursery)
-        waiting = Reply[Granted | Refused]()
+        waiting = Reply[Granted | Refused | Lent]()
         await box.queue.ref.tell(Enter("waiting", Rank.TURN, waiting))
         await trio.sleep(1.05)
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tandem.actors.host import ThreadHost
 from tandem.actors.outbox import Deltas, PrefillProgress
 from tandem.actors.watchdog import SlotSeen
-from tandem.engine.errors import EngineError
+from tandem.engine.errors import EngineError, SlotDamaged
 from tandem.engine.fake import FakeEngine
 from tandem.engine.fake.engine import FakeSeq
 from tests.actors.box import ENDLESS, Request, open_box
@@ -136,25 +136,6 @@ async def test_choices_draw_differently_and_the_first_as_if_alone(autojump_clock
         await box.rest()
 
 
-@pytest.mark.spec("SCH-057", "SCH-058", "SCH-059")
-async def test_two_slots_share_the_engine_by_the_turn(autojump_clock: MockClock) -> None:
-    async with open_box(slots=2) as (box, nursery):
-        script = {"say": " la", "loop": True, "token_ms": 10}
-        requests = [await box.run(script, nursery=nursery, limit=300) for _ in range(2)]
-        open_at = trio.current_time()
-        await trio.sleep(3)
-        written = [len(request.batches()) for request in requests]
-        assert abs(written[0] - written[1]) <= 7  # a quantum and a step, and the one under way
-        await trio.sleep(4)
-        assert [request.text() for request in requests] == [" la" * 300] * 2
-        assert requests[1].ended_at == pytest.approx(open_at + 6, abs=0.1)
-        # A round is three verbs of one sequence: never is another one's between them.
-        rounds = [call.args.get("seq") for call in box.engine.calls if call.verb in ("draft", "accept")]
-        assert all(draft == accept for draft, accept in zip(rounds[::2], rounds[1::2], strict=True))
-        assert len(set(rounds)) == 2
-        await box.rest()
-
-
 @pytest.mark.spec("SCH-101")
 async def test_the_watchdog_hears_of_a_request_before_its_first_verb_ends(autojump_clock: MockClock) -> None:
     async with open_box() as (box, nursery):
@@ -173,6 +154,28 @@ async def test_reports_are_not_one_a_token(autojump_clock: MockClock) -> None:
         phases = Counter(seen.phase for seen in box.seen())
         assert phases["idle"] == 1
         assert 3 <= phases["writing"] <= 4
+
+
+@pytest.mark.spec("SCH-056")
+async def test_a_slot_that_a_fault_has_damaged_is_put_right(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_box(Breaking("close", SlotDamaged("bad rows"))) as (box, _):
+        request = await box.run({"say": "a b"})
+        assert request.text() == "a b"
+        assert box.verbs("rebuild") == ["rebuild"]
+        await box.rest()
+
+
+@pytest.mark.spec("SCH-056", "SCH-006")
+async def test_slot_0_that_cannot_be_put_right_is_a_defect(autojump_clock: MockClock) -> None:
+    engine = Breaking("close", SlotDamaged("bad rows"))
+    engine.repairs = False
+    async with open_box(engine) as (box, _):
+        request = await box.run({"say": "a b"})
+        assert request.text() == "a b"
+        await wait_all_tasks_blocked()
+        assert box.defects == ["slot 0"]
 
 
 @pytest.mark.spec("SCH-004", "ENG-171")

@@ -11,14 +11,26 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tandem.actors.kit import Inbox, Ref, open_mailbox, supervise
-from tandem.actors.watchdog import Counted, Look, QueueSeen, Sight, SlotSeen, Watchdog
+from tandem.actors.live import LiveMessage
+from tandem.actors.watchdog import (
+    Counted,
+    Look,
+    MemorySeen,
+    QueueSeen,
+    Sight,
+    SlotSeen,
+    TurnsSeen,
+    Watchdog,
+    WindowsSeen,
+)
 
 
 class Guarded:
     """A watchdog over one actor, `worker`, whose inbox the test holds."""
 
     def __init__(self, *, sweep_s: float = 30.0, stuck_s: float = 120.0) -> None:
-        self.watchdog = Watchdog(sweep_s=sweep_s, stuck_s=stuck_s)
+        self.swept: list[float] = []
+        self.watchdog = Watchdog(sweep_s=sweep_s, stuck_s=stuck_s, sweeps=[self.swept.append])
         self.worker: Ref[int]
         self.inbox: Inbox[int]
         self.worker, self.inbox = open_mailbox("worker", 8)
@@ -95,6 +107,14 @@ async def test_a_slot_that_reaches_no_safe_point_is_flagged_once(
         assert len(caplog.messages) == 2
         guarded.tell(SlotSeen(0, "idle", None))
         await trio.sleep(1000)
+        assert await guarded.stuck() == []
+
+
+@pytest.mark.spec("SCH-101", "SCH-056")
+async def test_a_slot_that_is_out_of_service_is_not_expected_to_move(autojump_clock: MockClock) -> None:
+    async with open_guarded() as guarded:
+        guarded.tell(SlotSeen(1, "gone", None))
+        await trio.sleep(500)
         assert await guarded.stuck() == []
 
 
@@ -175,6 +195,13 @@ async def test_sweeps_come_as_often_as_they_are_wanted(autojump_clock: MockClock
         assert await guarded.stuck() == ["slot 0"]
 
 
+@pytest.mark.spec("SCH-102", "SCH-098")
+async def test_every_sweep_throws_away_what_is_past_its_lifetime(autojump_clock: MockClock) -> None:
+    async with open_guarded(sweep_s=5) as guarded:
+        await trio.sleep(16.5)
+        assert guarded.swept == [5, 10, 15]
+
+
 async def test_a_flood_of_messages_does_not_keep_it_from_sweeping(autojump_clock: MockClock) -> None:
     async with open_guarded() as guarded:
         guarded.tell(SlotSeen(0, "writing", "r1"))
@@ -225,3 +252,18 @@ async def test_after_a_defect_it_goes_on_with_what_it_knew(
         guarded.tell(Counted(200, "stop", None))
         assert (await guarded.look()).served == 2
         assert guarded.off == []
+
+
+@pytest.mark.spec("SCH-104")
+async def test_the_live_view_is_told_what_the_watchdog_is(autojump_clock: MockClock) -> None:
+    live: Ref[LiveMessage]
+    live, inbox = open_mailbox("live", 8)
+    watchdog = Watchdog(sweep_s=30.0, stuck_s=120.0, live=live)
+    seen = (SlotSeen(1, "gone", None), TurnsSeen(0, {}, 1, {}), MemorySeen(1, 2, None, 0), WindowsSeen("reader", {}))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(partial(supervise, watchdog, lambda name, defect: None))
+        for message in (*seen, Counted(200, "stop", None)):
+            assert watchdog.ref.offer(message)
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert tuple(iter(inbox.receive_nowait, None)) == seen

@@ -37,6 +37,11 @@ def test_example_of_the_contract(page: Page, server: Server) -> None:
         ("Model", "SmolLM2-135M-Instruct"),
         ("Memory and disk", "914 MB"),
         ("Queue and totals", "2, at most 8"),
+        ("Lane and slots", "Served in itdecode 41, prefill 3, self 2"),
+        ("Lane and slots", "Slot 0writing, 13 m 32 s of GPU time"),
+        ("Lane and slots", "GPU turnslot 1, handed over 5,120 times"),
+        ("Lane and slots", "Joint passes3,391 of 2"),
+        ("Lane and slots", "Memory reserved1.2 GB, floor 16.1 GB, 4 had to wait"),
         ("Caches", "63 %, 811 of 1,284"),
         ("Ledger", "41,237"),
         ("Server", "TANDEM_MAX_QUEU"),
@@ -52,6 +57,9 @@ def test_example_of_the_contract(page: Page, server: Server) -> None:
 def test_nothing_asked_yet(page: Page, empty: Server) -> None:
     goto(page, empty.base, "system")
     expect(page.get_by_role("region", name="Queue and totals")).to_contain_text("Served0")
+    lane = page.get_by_role("region", name="Lane and slots")
+    expect(lane).to_contain_text("Side laneonWait in it0Served in it0")
+    expect(lane).not_to_contain_text("GPU")
     expect(page.get_by_role("region", name="Last 30 minutes")).to_be_visible()
 
 

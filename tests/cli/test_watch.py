@@ -33,7 +33,11 @@ from tandem.cli.live_view import clean, live_view, sparkline
 from tandem.cli.watching import Events, Screen, keep_watching
 from tests.e2e.process import ROOT, Server, clean_env, free_port
 
-EXAMPLE: dict[str, Any] = json.loads((ROOT / "tandem/contract/examples/live.json").read_text("utf-8"))
+EXAMPLES: dict[str, dict[str, Any]] = {
+    name: json.loads((ROOT / f"tandem/contract/examples/{name}.json").read_text("utf-8"))
+    for name in ("live", "live-parallel")
+}
+EXAMPLE, PARALLEL = EXAMPLES.values()
 CODES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 ADDRESS = Address.parse("http://127.0.0.1:1")
 
@@ -73,9 +77,32 @@ def test_the_screen_tells_what_runs_and_why_the_others_wait() -> None:
     assert re.match(r"\S+ +! +refused: the queue was full +openai-sdk", ends[1])
 
 
+@pytest.mark.spec("SCH-104")
+def test_the_screen_tells_who_is_in_which_slot_and_what_they_share() -> None:
+    screen = shown(PARALLEL, 160)
+    lines = [re.sub(" +", " ", line).strip() for line in screen.splitlines()]
+    assert lines[1].startswith("▸ slot 0: opencode's chat thinks: 257 tokens at 31/s; slot 1: curl's completion reads ")
+    rows = [line for line in lines if re.match(r"[~▸≡◦] (thinking|writing|reading|waiting) ", line)]
+    assert [row.split(" ")[2:5] for row in rows] == [
+        ["0", "opencode", "thinks:"],
+        ["└", "0", "curl"],
+        ["1", "curl", "reads"],
+        ["2", "open-webui", "waits"],
+        ["-", "hermes", "waits:"],
+    ]
+    assert "waits for memory: 1.5 GiB short" in screen
+    assert "GPU turn: slot 1, handed over 5,120 times. Joint passes: 3,391 of 2 slots, 128 of 3 slots." in lines
+    assert "Memory: 1.1 GiB reserved, 15.5 GiB available, floor 15.0 GiB; 4 had to wait." in lines
+
+
+def test_with_one_slot_there_is_no_word_of_slots() -> None:
+    assert "slot" not in shown(EXAMPLE, 160)
+
+
 @pytest.mark.parametrize("width", [40, 60, 90, 200])
-def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    assert max(len(line) for line in shown(EXAMPLE, width).splitlines()) <= width
+@pytest.mark.parametrize("example", ["live", "live-parallel"])
+def test_no_line_is_wider_than_the_terminal(example: str, width: int) -> None:
+    assert max(len(line) for line in shown(EXAMPLES[example], width).splitlines()) <= width
 
 
 def test_an_idle_server_and_one_that_shows_no_activity() -> None:
@@ -303,7 +330,7 @@ def test_a_pipe_gets_one_snapshot(server: Server) -> None:
     assert "‖ idle: nothing runs" in done.stdout
     assert "\x1b" not in done.stdout
     once = watch("--url", server.base, "--once", "--json")
-    assert json.loads(once.stdout)["contract_version"] == "1.0"
+    assert json.loads(once.stdout)["contract_version"] == "1.1"
 
 
 def test_events_go_into_a_pipe_until_it_closes(server: Server) -> None:

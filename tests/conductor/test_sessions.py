@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import pytest
 
-from tandem.conductor.sessions import Sessions, session_key
+from tandem.conductor.router.notes import LiveNote, NoteRun
+from tandem.conductor.sessions import (
+    Answered,
+    BadSessions,
+    SessionDelta,
+    SessionFacts,
+    Sessions,
+    SessionView,
+    dump_sessions,
+    load_sessions,
+    session_key,
+    summary_hash,
+)
 
 USER = {"role": "user", "content": "hi"}
 DAY = datetime.date(2026, 1, 2)
@@ -48,12 +61,139 @@ def test_an_image_counts_as_what_its_url_is() -> None:
     assert session_key({"x-session-id": "a"}, (), [seen], [url]) == "c:a"
 
 
+def opened(sessions: Sessions, key: str, today: datetime.date = DAY, **facts: Any) -> SessionView:
+    return sessions.open(SessionFacts(key=key, today=today, **facts))
+
+
+def turned(sessions: Sessions, key: str, **facts: Any) -> SessionView:
+    """Opened, and it had a turn."""
+    view = opened(sessions, key, **facts)
+    sessions.commit(view, SessionDelta(turn=True, class_id=facts.get("first_turn") or "chat"))
+    return view
+
+
+@pytest.mark.spec("SES-007")
 def test_the_least_recently_used_go_first() -> None:
     sessions = Sessions(kept=2)
     later = DAY + datetime.timedelta(days=1)
-    sessions.open("a", DAY)
-    sessions.open("b", DAY)
-    assert sessions.open("a", later).first_date == DAY
-    sessions.open("c", later)
-    assert sessions.open("a", later).first_date == DAY
-    assert sessions.open("b", later).first_date == later
+    opened(sessions, "c:a")
+    opened(sessions, "h:b")
+    assert opened(sessions, "c:a", later).first_date == DAY
+    opened(sessions, "c:c", later)
+    assert opened(sessions, "c:a", later).first_date == DAY
+    assert opened(sessions, "h:b", later).first_date == later
+    assert len(sessions) == 2
+
+
+@pytest.mark.spec("SES-003", "SES-005")
+def test_one_head_stands_for_several_conversations() -> None:
+    sessions = Sessions()
+    first = turned(sessions, "h:x", starts=True)
+    assert (first.key, first.found) == ("h:x", "new")
+    second = turned(sessions, "h:x", starts=True)
+    assert (second.key, second.found) == ("h:x#2", "new")
+    again = opened(sessions, "h:x", starts=True)
+    assert again.key == "h:x#3"
+    assert opened(sessions, "h:x", starts=True).key == "h:x#3", "it has had no turn"
+    assert opened(sessions, "c:x", starts=True).found == "id"
+
+
+@pytest.mark.spec("SES-004", "SES-005")
+def test_a_later_turn_is_found_by_its_first() -> None:
+    sessions = Sessions()
+    for turn in ("one", "two"):
+        view = turned(sessions, "h:x", starts=True)
+        sessions.commit(view, SessionDelta(first_turn=turn))
+    for key, turn in (("h:x", "one"), ("h:x#2", "two"), ("h:x", "one")):
+        found = opened(sessions, "h:x", first_turn=turn)
+        assert (found.key, found.found) == (key, "continued")
+    tools = opened(sessions, "h:x")
+    assert (tools.key, tools.found) == ("h:x#2", "continued"), "a tool round of the first turn"
+    other = opened(sessions, "h:x", first_turn="edited")
+    assert (other.key, other.found) == ("h:x#3", "new")
+    assert opened(sessions, "h:x", first_turn="edited").key == "h:x#3"
+
+
+@pytest.mark.spec("SES-005")
+def test_without_generations_a_head_is_one_session() -> None:
+    sessions = Sessions(generations=False)
+    assert turned(sessions, "h:x", starts=True).found == "new"
+    assert turned(sessions, "h:x", starts=True).found == "continued"
+    assert opened(sessions, "h:x", first_turn="any").key == "h:x"
+
+
+@pytest.mark.spec("SES-006")
+def test_a_head_with_the_engines_summary_goes_on_with_the_old_session() -> None:
+    sessions = Sessions()
+    summary = "The user wants a game. " * 20
+    old = turned(sessions, "h:old", starts=True, client="a")
+    compacting = opened(sessions, "h:history", purpose="compaction", client="a")
+    assert (compacting.key, compacting.found) == (old.key, "alias")
+    sessions.commit(compacting, SessionDelta(compacted=True, summary=summary_hash(summary)))
+    text = f"What was done so far:\n  {summary}\nGo on."
+    head = ("Be brief.", text)
+    assert opened(sessions, "h:new", starts=True, head_texts=head, client="b").key == "h:new"
+    found = opened(sessions, "h:new", starts=True, head_texts=head, client="a")
+    assert found.key == "h:old"
+    assert found.found == "alias"
+    assert found.compacted
+    sessions.commit(found, SessionDelta(turn=True, first_turn="f"))
+    assert opened(sessions, "h:new", first_turn="f").key == "h:old"
+    assert summary_hash("short") is None
+
+
+@pytest.mark.spec("SES-011", "SES-020")
+def test_what_runs_beside_a_session_leaves_it_alone() -> None:
+    sessions = Sessions()
+    before = turned(sessions, "c:a")
+    side = opened(sessions, "c:a", purpose="side")
+    assert side.class_id == "chat"
+    assert side.turns == before.turns + 1
+    opened(sessions, "c:new", purpose="side")
+    opened(sessions, "h:new", purpose="compaction")
+    assert len(sessions) == 1
+    assert [state.view.turns for state in sessions.states()] == [1]
+
+
+@pytest.mark.spec("SES-020")
+def test_deltas_apply_in_order_and_a_view_stays_as_it_was() -> None:
+    sessions = Sessions()
+    view = opened(sessions, "c:a")
+    sessions.commit(view, SessionDelta(turn=True, class_id="chat", confidence=0.5))
+    sessions.commit(view, SessionDelta(class_id="debug", answered=Answered("d", 0.0)))
+    assert (view.turns, view.class_id) == (0, None)
+    now = opened(sessions, "c:a")
+    assert (now.turns, now.class_id, now.confidence) == (1, "debug", 0.5)
+    for at in range(40):
+        sessions.commit(view, SessionDelta(answered=Answered(str(at), float(at))))
+    assert [each.digest for each in opened(sessions, "c:a").answered] == [str(at) for at in range(8, 40)]
+    sessions.commit(view, SessionDelta(answered=Answered("late", 90_000.0)))
+    assert opened(sessions, "c:a").answered == (Answered("late", 90_000.0),)
+    sessions.commit(SessionView(key="c:forgotten", first_date=DAY), SessionDelta(turn=True))
+    assert len(sessions) == 1
+
+
+NOTE = LiveNote(1, "ab", (NoteRun("note", "\n\nThink."),), (("class", "effort", "cd"),), 3)
+
+
+@pytest.mark.spec("NOTE-009", "SES-007")
+def test_a_restart_keeps_what_the_next_turn_renders_with() -> None:
+    sessions = Sessions()
+    view = turned(sessions, "h:x", starts=True)
+    delta = SessionDelta(first_turn="one", notes=(NOTE,), confidence=0.9, directory="/a", answered=Answered("d", 1.0))
+    sessions.commit(view, delta)
+    turned(sessions, "h:x", starts=True)
+    opened(sessions, "c:never-had-a-turn")
+    again = Sessions()
+    again.restore(load_sessions(dump_sessions(sessions)))
+    assert len(again) == 2
+    found = opened(again, "h:x", DAY + datetime.timedelta(days=1), first_turn="one")
+    assert found == opened(sessions, "h:x", first_turn="one")
+    assert (found.first_date, found.notes, found.directory) == (DAY, (NOTE,), "/a")
+    assert opened(again, "h:x", starts=True).key == "h:x#3"
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"format":1}', b'{"format":2,"sessions":[]}', b"\xff", b"null"])
+def test_a_broken_file_of_sessions_is_refused(data: bytes) -> None:
+    with pytest.raises(BadSessions):
+        list(load_sessions(data))

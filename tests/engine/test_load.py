@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from tandem.engine.checks import self_check
 from tandem.engine.decoding.torch_engine import TorchEngine
 from tandem.engine.errors import CheckpointError
-from tandem.engine.load import build_engine, load_engine, self_check
+from tandem.engine.load import build_engine, load_engine
 from tandem.engine.models.formats import CPU_WEIGHTS, CpuWeights
 from tandem.engine.models.llama import load_llama
 from tandem.engine.room import Budgets

@@ -18,7 +18,7 @@ from tandem.engine.checkpoints.load import open_checkpoint
 from tandem.engine.checkpoints.page_cache import drop_pages
 from tandem.engine.checkpoints.safetensors import SafetensorsWeights
 from tandem.engine.load import load_engine
-from tandem.engine.models.formats import CPU_WEIGHTS
+from tandem.engine.models.formats import CPU_WEIGHTS, kernel_of
 from tandem.engine.models.model import Model
 from tandem.engine.models.registry import package_of
 from tandem.engine.room import Budgets, needs
@@ -44,7 +44,7 @@ def test_every_kind_loads_and_reports_what_it_is(tmp_path: Path, kind: str) -> N
     assert report["unused"] == []
     assert report["template_lacks"] == []
     assert report["kernels"] == {
-        "int8": "onednn integers, else torch weight_int8pack",
+        "int8": kernel_of("int8"),
         **({} if kind.startswith("llama") else {"bf16": "torch linear, mv for one row"}),
     }
     totals = [total for done, total in calls if done == total]

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tandem.engine.memory import GIB, Board, available, default_floor, default_margin, default_threads, total
+from tandem.engine.memory import (
+    GIB,
+    Board,
+    available,
+    default_floor,
+    default_margin,
+    default_threads,
+    total,
+    used_board,
+)
 
 
 def meminfo(directory: Path, total_kib: int, available_kib: int) -> Path:
@@ -62,3 +71,7 @@ def test_threads_are_cores_that_may_be_used(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
     assert default_threads(processors(tmp_path, siblings, quota)) == threads
+
+
+def test_a_process_that_uses_no_device_has_no_board() -> None:
+    assert used_board() is None

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tandem.engine.caches.settings import NO_CACHES, CacheSettings
 from tandem.engine.checkpoints.load import open_checkpoint
 from tandem.engine.errors import CheckpointError
 from tandem.engine.load import load_engine
 from tandem.engine.memory import GIB
 from tandem.engine.models.placement import CPU, CUDA
 from tandem.engine.models.recurrent import Recurrent
-from tandem.engine.room import Budgets, Need, needs, require_room
+from tandem.engine.room import Budgets, Need, cache_needs, fitted, needs, require_room
 from tandem.engine.tiny.kinds import make_tiny
 from tests.engine.decoding.engines import read
 
@@ -66,6 +68,38 @@ def test_a_refusal_names_every_figure_and_what_lowers_it() -> None:
         "tiny does not fit: weights of 2.00 GiB (--cpu-weights), a window of 1.00 GiB (--max-len) "
         "and a margin of 0.00 GiB (-m) are more than the 3.00 GiB available"
     )
+
+
+@pytest.mark.spec("ENG-031", "ENG-132")
+def test_budgets_that_somebody_has_set_are_counted_and_the_others_share_what_is_left() -> None:
+    asked = CacheSettings(stash=0, park=3 * GIB)
+    assert cache_needs(asked) == [Need("a parked conversation", 3 * GIB, "--park-gb")]
+    assert cache_needs(CacheSettings()) == cache_needs(NO_CACHES) == []
+    assert fitted(asked, None, device=False) == fitted(asked, GIB, device=False) == asked.on(device=False)
+    assert fitted(asked, 1000, device=False) == replace(asked, store=1000), "the only one that nobody has set"
+    assert fitted(asked, -5, device=True) == replace(asked, store=0)
+    half = fitted(CacheSettings(), CacheSettings().on(device=True).total // 2, device=True)
+    assert (half.stash, half.park, half.store) == (GIB, 2 * GIB, 4 * GIB)
+    assert fitted(NO_CACHES, 0, device=True) == NO_CACHES
+
+
+@pytest.mark.spec("ENG-031", "ENG-124")
+def test_a_load_refuses_a_cache_for_which_there_is_no_room(tmp_path: Path) -> None:
+    path = make_tiny("llama", tmp_path / "tiny")
+    with pytest.raises(CheckpointError, match=r"conversations that are kept of 1048576.00 GiB \(--cache-budget-gb\)"):
+        load_engine(path, caches=CacheSettings(store=1 << 50))
+
+
+@pytest.mark.spec("ENG-124")
+def test_anchors_that_a_model_has_not_are_in_no_sum(tmp_path: Path) -> None:
+    hybrid, llama = (open_checkpoint(make_tiny(kind, tmp_path / kind)).config for kind in ("qwen3_5", "llama"))
+    assert Budgets().anchors_of(llama, CPU, 64) == 0
+    assert Budgets().anchors_of(hybrid, CPU, 64) == 64 * Recurrent.bytes_for(hybrid)
+    ceilings = list[int]()
+    for anchors in (0, 8 * GIB):
+        engine = load_engine(tmp_path / "llama", budgets=Budgets(anchors=anchors, margin=0), caches=CacheSettings())
+        ceilings.append(engine.memory().ceiling or 0)
+    assert abs(ceilings[1] - ceilings[0]) < GIB
 
 
 @pytest.mark.spec("ENG-108", "ENG-110")

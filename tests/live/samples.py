@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import msgspec
 
 import tandem
 from tandem.live.event import Memory, SamplerNow
+from tandem.live.line import Why
 from tandem.live.seen import RequestSeen
 from tandem.live.view import LiveView, Moment, Served
 from tandem.store.outcome import Outcome
@@ -58,6 +59,10 @@ def seen(**changes: Any) -> RequestSeen:
         "last_at": None,
         "client_gone_at": None,
         "slot": None,
+        "wait_s": 240.0,
+        "lane": None,
+        "missing": 0,
+        "memory_place": 1,
         "prompt_tokens": None,
         "rows": None,
         "read": 0,
@@ -111,11 +116,13 @@ class Shown:
     """A view, the time, and the requests as they are to be seen."""
 
     shows_activity: bool = True
+    slots: int = 1
     now: float = 0.0
     requests: dict[str, RequestSeen] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.view = LiveView(SERVED, shows_activity=self.shows_activity, now=0.0)
+        served = replace(SERVED, slots=self.slots)
+        self.view = LiveView(served, shows_activity=self.shows_activity, now=0.0)
 
     @property
     def at(self) -> Moment:
@@ -134,6 +141,9 @@ class Shown:
 
     def line(self, *request_ids: str, draining: bool = False) -> None:
         self.view.queue_seen(len(request_ids), request_ids, draining=draining, now=self.now)
+
+    def whys(self, *lane: str, **whys: Why) -> None:
+        self.view.waits_seen(whys, lane, self.now)
 
     def event(self, now: float | None = None, *, with_history: bool = False) -> Any:
         """Look at everything and make the document, at this second if one is given."""

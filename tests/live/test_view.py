@@ -9,12 +9,16 @@ import pytest
 import tandem
 from tests.live.samples import EPOCH, PREFILLING, QUEUED, WRITING, Shown, valid
 
+EXAMPLES = Path(tandem.__file__).parent / "contract/examples"
+
 
 @pytest.mark.spec("API-241")
-def test_the_example_keeps_the_contract() -> None:
-    example = (Path(tandem.__file__).parent / "contract/examples/live.json").read_text("utf-8")
+def test_the_examples_keep_the_contract() -> None:
+    example = (EXAMPLES / "live.json").read_text("utf-8")
     assert {row["phase"] for row in valid(example)["requests"]} == {"writing", "queued", "done"}
     assert {each["tone"] for each in valid(example)["recent"]} == {"ok", "warn", "bad"}
+    parallel = valid((EXAMPLES / "live-parallel.json").read_text("utf-8"))["parallel"]
+    assert [slot["state"] for slot in parallel["slots"]] == ["writing", "prefilling", "memory"]
 
 
 @pytest.mark.spec("OBS-063")
@@ -50,6 +54,7 @@ def test_counts() -> None:
     counts = {
         "in_flight": 3,
         "queued": 1,
+        "lane": 0,
         "prefilling": 1,
         "decoding": 1,
         "completed_1m": 2,

@@ -13,7 +13,7 @@ from tests.project.tree import imports, tandem_modules, within
 
 SHIELDS = {
     "tandem/actors/host.py": 2,  # a verb is never interrupted, on the thread and inline
-    "tandem/actors/slots.py": 1,  # the sequence is closed and the GPU turn given up, whatever ends the request
+    "tandem/actors/serving.py": 2,  # whatever ends a request: what it lent is given back; sequence and GPU turn are
     "tandem/actors/store.py": 1,  # rows that were offered are written at the end
     "tandem/http/connection.py": 1,  # a write, as Hypercorn shields it
     "tandem/http/edge.py": 2,  # a request's clean-up, and the last piece of a response

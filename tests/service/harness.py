@@ -383,16 +383,27 @@ class Harness:
 async def open_harness(
     *,
     engine: FakeEngine | None = None,
+    engine_host: InlineHost | None = None,
     secrets: Secrets | None = None,
     images: ImageLoader | None = None,
     ledger: Path | None = None,
+    more: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Harness]:
-    """A service with these settings and secrets, and a ledger's file if it is named; everything ends with the block."""
+    """A service with these settings and secrets, and a ledger's file if it is named; everything ends with the block.
+
+    `more` are further parts.
+    """
     engine = engine or FakeEngine()
     store = MemoryStore(ledger)
     parts = Parts(
-        engine=engine, host=InlineHost(engine), store=store, blocking=Inline(), wall=FixedWall(), images=images
+        engine=engine,
+        host=engine_host or InlineHost(engine),
+        store=store,
+        blocking=Inline(),
+        wall=FixedWall(),
+        images=images,
+        **(more or {}),
     )
     access = Access.from_settings(Settings(**settings), secrets or Secrets(), ["tandem-box"])
     async with open_service(Settings(**settings), parts, access) as service, trio.open_nursery() as nursery:

@@ -88,7 +88,8 @@ async def test_the_journal_is_read(autojump_clock: trio.testing.MockClock, tmp_p
         events = await get(harness, f"{EVENTS}?limit=3")
         assert [event["ts_ms"] for event in events["events"]] == [40, 30, 20]
         older = await get(harness, f"{EVENTS}?before={events['next_before']}")
-        assert ([event["ts_ms"] for event in older["events"]], older["next_before"]) == ([10], None)
+        own = [event for event in older["events"] if event["kind"] != "config"]  # the first start stores documents
+        assert ([event["ts_ms"] for event in own], older["next_before"]) == ([10], None)
         for query, times in (
             ("kind=route", [40, 20]),
             ("task=C3", [30]),

@@ -13,6 +13,8 @@ import trio.testing
 
 import tandem
 from tandem.engine.caches.caching import MemoryView
+from tandem.engine.fake import FakeEngine
+from tandem.engine.memory import GIB
 from tandem.service import drain
 from tests.service.harness import chat, open_harness
 from tests.service.test_metrics_routes import CHAT, ENDLESS, Broken, Resident, samples_of
@@ -21,7 +23,10 @@ from tests.tiny import build_llama
 
 CONTRACT = Path(tandem.__file__).parent / "contract"
 SCHEMA = json.loads((CONTRACT / "health.schema.json").read_text("utf-8"))
-BLOCKS = (*("inflight", "limits", "cache", "memory", "reasoning", "sampling", "conductor", "live", "watch", "ledger"),)
+BLOCKS = (
+    *("inflight", "limits", "cache", "memory", "reasoning", "sampling", "lane", "conductor"),
+    *("live", "watch", "ledger"),
+)
 
 
 def check(body: Any) -> None:
@@ -65,8 +70,54 @@ async def test_the_document_has_every_block(autojump_clock: trio.testing.MockClo
         assert body["memory"]["total_bytes"] > body["memory"]["resident_bytes"] > 0
         assert body["memory"]["peak_bytes"] >= body["memory"]["resident_bytes"]
         assert "allocated_bytes" not in body["memory"]  # the fake has no weights
+        assert body["lane"] == {"mode": "on", "waiting": 0, "served": {}}
         assert body["conductor"] == {"mode": "raw"}
         assert body["ledger"]["enabled"] is False
+
+
+@pytest.mark.spec("SCH-103", "OBS-103", "SCH-106", "OBS-083")
+async def test_side_slots_are_shown_where_there_are_any(autojump_clock: trio.testing.MockClock) -> None:
+    engine = FakeEngine(slots=2, worst=(1000, 0))
+    more = {"available": lambda: 10_000_000}
+    async with open_harness(engine=engine, parallel=2, parallel_floor_gb=0.001, more=more) as harness:
+        for slot in (0, 1):
+            harness.client.start(CHAT, chat({**ENDLESS, "prefill_ms_per_token": 1}, max_tokens=50))
+            await trio.sleep(0.1 * (slot + 1))
+        await trio.sleep(3)
+        await harness.look()
+        body = (await harness.client.send("/health")).json
+        check(body)
+        block = body["parallel"]
+        assert [(each["slot"], each["phase"]) for each in block["slots"]] == [(0, "writing"), (1, "writing")]
+        assert all(each["gpu_s"] > 0 for each in block["slots"])
+        assert block["turn"].keys() == {"holder", "hand_overs"}
+        assert block["admission"] == {
+            "reserved_bytes": 0,
+            "floor_bytes": int(0.001 * GIB),
+            "available_bytes": 10_000_000,
+            "waits": 0,
+        }
+        system = (await harness.client.send("/v1/dashboard/system")).json
+        assert system["parallel"] == block
+        assert system["lane"] == body["lane"]
+        found = samples_of(await harness.client.send("/metrics"))
+        assert found["tandem_turn_hand_overs_total"] == block["turn"]["hand_overs"]
+        assert found["tandem_admission_waits_total"] == 0
+        assert found["tandem_slot_gpu_seconds_total 1"] > 0
+        rounds = {name.split()[1]: count for name, count in found.items() if name.startswith("tandem_joint_rounds")}
+        assert rounds == block["rounds"]
+
+
+@pytest.mark.spec("SCH-048", "SCH-040")
+async def test_what_is_off_is_not_shown(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_harness(side_lane="off") as harness:
+        await harness.client.send(CHAT, chat("hi"))
+        await harness.look()
+        body = (await harness.client.send("/health")).json
+        assert not {"lane", "parallel"} & body.keys()
+        found = samples_of(await harness.client.send("/metrics"))
+        absent = ("lane_jobs_waiting", "turn_", "joint_", "admission_", "slot_gpu")
+        assert not [name for name in found if name.startswith(tuple(f"tandem_{each}" for each in absent))]
 
 
 class Told(Resident):
@@ -128,7 +179,7 @@ async def test_a_failed_service_still_tells_what_it_can(autojump_clock: trio.tes
         call = await harness.client.send("/health")
         assert (call.status, call.json["status"]) == (503, "failed")
         check(call.json)
-        assert set(BLOCKS) - call.json.keys() == {"cache", "inflight", "watch"}
+        assert set(BLOCKS) - call.json.keys() == {"cache", "inflight", "lane", "watch"}
 
 
 @pytest.mark.spec("OBS-036", "OBS-103", "ENG-174")

@@ -5,7 +5,6 @@ The fake engine that sees has one `<|image_pad|>` a row in its prompt.
 
 from __future__ import annotations
 
-import datetime
 import re
 import subprocess
 import sys
@@ -22,7 +21,7 @@ import trio
 import trio.testing
 
 from tandem.actors.kit import Inline
-from tandem.conductor.sessions import Session
+from tandem.conductor.sessions import SessionFacts, SessionView
 from tandem.config import Settings
 from tandem.engine.fake import FakeEngine
 from tandem.engine.fake.engine import FakeSeq
@@ -407,9 +406,9 @@ async def test_sessions_are_told_by_the_clients_own_messages(
         keys: list[str] = []
         opened = sessions.open
 
-        def watched(key: str, today: datetime.date) -> Session:
-            keys.append(key)
-            return opened(key, today)
+        def watched(facts: SessionFacts) -> SessionView:
+            keys.append(facts.key)
+            return opened(facts)
 
         monkeypatch.setattr(sessions, "open", watched)
         for images in (1, 2, 17, 25):

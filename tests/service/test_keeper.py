@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,15 @@ import pytest
 import trio
 import trio.testing
 
+from tandem.actors.host import InlineHost
+from tandem.actors.keeper import Clear, Keeper
+from tandem.actors.kit import Inline, Ref, open_mailbox, supervise
+from tandem.actors.queue import Enter, Granted, QueueMessage, SlotFree
+from tandem.actors.slots import SlotMessage
+from tandem.actors.turns import Turns
 from tandem.service import drain
 from tests.service.caching import CachingFake
-from tests.service.harness import Harness, chat, open_harness
+from tests.service.harness import FixedWall, Harness, chat, open_harness
 from tests.service.test_metrics_routes import samples_of
 
 CHAT = "/v1/chat/completions"
@@ -126,6 +133,32 @@ async def test_clear_waits_for_the_generation_and_no_longer_than_30_s(
         assert engine.held["disk"] == 30
         await long.finished.wait()
         assert (await harness.client.send(CLEAR, {})).status == 200
+
+
+@pytest.mark.spec("API-063", "SCH-015")
+async def test_after_a_clear_the_slot_goes_back_however_full_the_queues_inbox_is(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    engine = CachingFake(tmp_path)
+    queue: Ref[QueueMessage]
+    queue, inbox = open_mailbox("queue", 1)
+    slot: Ref[SlotMessage]
+    slot, _ = open_mailbox("slot 0", 1)
+    turns = Turns(quantum_s=0.05)
+    keeper = Keeper(
+        engine=engine, host=InlineHost(engine), turns=turns.ref, queue=queue, blocking=Inline(), wall=FixedWall()
+    )
+    async with trio.open_nursery() as nursery:
+        for actor in (turns, keeper):
+            await nursery.start(partial(supervise, actor, lambda name, defect: pytest.fail(name)))
+        nursery.start_soon(partial(keeper.ref.ask, lambda reply: Clear(None, reply)))
+        entered = await inbox.receive()
+        assert isinstance(entered, Enter)
+        await queue.tell(SlotFree(7))  # somebody else's message fills it
+        entered.reply.send(Granted(0, slot))
+        await trio.testing.wait_all_tasks_blocked()
+        assert [await inbox.receive() for _ in range(2)] == [SlotFree(7), SlotFree(0)]
+        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.spec("SCH-095", "API-205")

@@ -62,7 +62,7 @@ async def test_leaving_twice_is_one_abort(autojump_clock: trio.testing.MockClock
         await trio.sleep(1)
         nursery.start_soon(drain, harness.service.context)
         await trio.sleep(0.02)
-        await harness.service.slot.tell(Abort("stopping"))
+        await harness.service.slots[0].tell(Abort("stopping"))
         call.leave()
         await freed(harness)
         assert len(harness.outcomes) == 1
@@ -135,7 +135,7 @@ async def test_the_second_signal_ends_what_runs_at_its_next_safe_point(autojump_
         call = harness.client.start(CHAT, chat(ENDLESS, stream=True))
         await trio.sleep(1)
         nursery.start_soon(drain, harness.service.context)
-        await harness.service.slot.tell(Abort("the server is stopping"))
+        await harness.service.slots[0].tell(Abort("the server is stopping"))
         start = trio.current_time()
         await call.finished.wait()
         assert trio.current_time() - start <= 0.11
@@ -152,7 +152,7 @@ async def test_the_defect_of_an_essential_actor_drains(
         def broken(*_: object) -> None:
             raise ZeroDivisionError("a defect")
 
-        monkeypatch.setattr("tandem.actors.slots.Slot._hand_out", broken)
+        monkeypatch.setattr("tandem.actors.job.Job.hand_out", broken)
         call = await harness.client.send(CHAT, chat("hi"))
         assert call.status == 500
         assert harness.service.stop.is_set()

@@ -36,7 +36,10 @@ class Resident(FakeEngine):
         return {**super().state(), **held, "resident_bytes": 50, "kv_bytes": 1000}
 
     def caches(self) -> Mapping[str, CacheStats]:
-        return {"resident": CacheStats(hits=3, misses=4, entries=1, bytes=50)}
+        return {
+            "resident": CacheStats(hits=3, misses=4, entries=1, bytes=50),
+            "disk": CacheStats(collisions=2),
+        }
 
 
 def parse(call: Call) -> dict[str, Metric]:
@@ -136,10 +139,22 @@ async def test_after_every_kind_of_end(autojump_clock: trio.testing.MockClock) -
                 "finish_reason",
                 "flags_sha256",
                 "git_sha",
+                "kind",
             ),
             *("le", "reason", "route", "type", "version", "weights"),
         }
         assert not [value for _, value in labels if value.startswith(("/", "req-", "chatcmpl-", "k:", "anon"))]
+
+
+@pytest.mark.spec("ENG-105")
+async def test_names_that_collide_are_counted_where_there_are_any(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_harness(engine=Resident()) as harness:
+        found = await scrape(harness)
+        caches = (await harness.client.send("/health", method="GET")).json["cache"]["caches"]
+    assert {name: count for name, count in found.items() if "collisions" in name} == {
+        "tandem_cache_collisions_total disk": 2
+    }
+    assert [cache.get("collisions") for cache in caches] == [None, 2]
 
 
 @pytest.mark.spec("OBS-033", "OBS-036", "SCH-103")
@@ -195,7 +210,11 @@ async def test_a_source_that_fails_takes_no_other_with_it(
         assert not [name for name in full if "cache_" in name or "resident" in name]
         harness.service.context.broken.append("queue")  # /health is failed then, and the watchdog is not asked
         found = await scrape(harness)
-        assert full.keys() - found.keys() == {"tandem_requests_running", "tandem_requests_waiting"}
+        assert full.keys() - found.keys() == {
+            "tandem_requests_running",
+            "tandem_requests_waiting",
+            "tandem_lane_jobs_waiting",
+        }
         assert found["tandem_request_success_total"] == 1
 
 

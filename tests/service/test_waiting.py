@@ -8,6 +8,8 @@ import pytest
 import trio
 import trio.testing
 
+from tandem.engine.fake import FakeEngine
+from tandem.engine.memory import GIB
 from tests.service.harness import Call, Harness, chat, open_harness
 
 CHAT = "/v1/chat/completions"
@@ -101,6 +103,24 @@ async def test_a_queued_stream_is_told_where_it_stands_every_ten_seconds(
             assert early.headers["x-request-id"] == early.chunks[0]["id"]
 
 
+@pytest.mark.spec("API-142", "API-143", "SCH-026", "SCH-033", "SCH-034")
+async def test_a_queued_stream_is_told_how_long_once_that_is_known(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_harness() as harness:
+        for _ in range(5):
+            await harness.client.send(CHAT, chat(LONG, max_tokens=60))
+        await hold(harness, 60)
+        start = trio.current_time()
+        waiting = await queued(harness, "a", stream=True)
+        await waiting.finished.wait()
+        assert [(round(at - start), text) for at, text in waiting.comments] == [
+            (10, "waiting, position 1, about 50 s, 10 s so far"),
+            (20, "waiting, position 1, about 40 s, 20 s so far"),
+            (30, "waiting, position 1, about 30 s, 30 s so far"),
+            (40, "waiting, position 1, about 20 s, 40 s so far"),
+            (50, "waiting, position 1, about 10 s, 50 s so far"),
+        ]
+
+
 @pytest.mark.spec("API-197", "SCH-019", "SCH-021", "API-145", "OBS-014")
 @pytest.mark.parametrize("path", [CHAT, "/v1/completions"])
 async def test_a_streamed_wait_ends_with_an_error_chunk_after_the_request_timeout(
@@ -125,6 +145,28 @@ async def test_a_streamed_wait_ends_with_an_error_chunk_after_the_request_timeou
         await trio.testing.wait_all_tasks_blocked()
         [outcome] = [outcome for outcome in harness.outcomes if outcome.finish_reason == "refused"]
         assert outcome.status == 429
+
+
+@pytest.mark.spec("SCH-021", "SCH-022", "SCH-073", "API-145", "API-200", "OBS-014")
+async def test_a_streamed_wait_for_memory_ends_with_an_error_chunk(autojump_clock: trio.testing.MockClock) -> None:
+    engine = FakeEngine(slots=2, worst=(GIB, 0))
+    more = {"available": lambda: GIB // 2}
+    async with open_harness(engine=engine, parallel=2, queue_timeout=35, more=more) as harness:
+        await hold(harness, 100)
+        start = trio.current_time()
+        call = await harness.client.send(CHAT, chat("hi", stream=True))
+        assert trio.current_time() - start == pytest.approx(35, abs=1)
+        assert call.opened_at == pytest.approx(start + 10)
+        lines = [(round(at - start), text.partition(" short")[2]) for at, text in call.comments]
+        assert lines == [(at, f", {at} s so far") for at in (10, 20, 30)]
+        last = call.chunks[-1]
+        assert last["choices"][0]["finish_reason"] == "error"
+        assert (last["error"]["code"], last["error"]["status"], last["error"]["retry_after"]) == ("memory", 503, 10)
+        assert call.is_done
+        assert (await harness.look()).refused == {"memory": 1}
+        [outcome] = harness.outcomes
+        assert (outcome.status, outcome.finish_reason, outcome.error_type) == (503, "refused", "memory")
+        assert outcome.wait_mem_ms == pytest.approx(35_000, abs=1500)
 
 
 @pytest.mark.spec("SCH-016", "API-168", "API-169")

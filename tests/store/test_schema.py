@@ -12,7 +12,7 @@ from tandem.store.schema import COLUMNS, INSERT, MIGRATIONS, VERSION, Migration,
 from tests.store.samples import CREATED, outcome
 
 NEXT: Migration = ("ALTER TABLE requests ADD COLUMN mood TEXT", "CREATE INDEX requests_mood ON requests (mood)")
-NO_COLUMN = {"draft_s", "verify_s", "images_left_out"}
+NO_COLUMN = {"draft_s", "verify_s", "images_left_out", "lent_ms"}
 """Fields of an outcome that only the metrics read."""
 OF_THE_SPEC = """
 id ts_ms request_id model client_id client_kind endpoint stream status finish_reason prompt_tokens cached_tokens

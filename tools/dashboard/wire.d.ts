@@ -20,6 +20,7 @@ declare namespace Wire {
     now: Now;
     requests: Row[];
     recent: End[];
+    parallel?: Parallel | undefined;
     sample?: Sample | null;
     history?: Sample[];
   }
@@ -33,9 +34,28 @@ declare namespace Wire {
     kv: { length: Num; limit: Num } | null;
     memory: { rss_bytes: Num } | null;
   }
+  /** Only with side slots. */
+  interface Parallel {
+    slots: Slot[];
+    turn: { slots: number[]; hand_overs: number };
+    rounds: Record<string, number>;
+    lane: { waiting: number; served: Record<string, number> };
+    admission: { reserved_bytes: number; floor_bytes: number; available_bytes: Num; waits: number; waiting: string[] } | null;
+    meeting: Record<string, Record<string, number>>;
+  }
+  interface Slot {
+    slot: number;
+    state: string;
+    request_id: Text;
+    label: string;
+    since_ms: Num;
+    gpu_s: number;
+    guests: { request_id: string; label: string }[];
+  }
   interface Counts {
     in_flight: number;
     queued: number;
+    lane: number;
     prefilling: number;
     decoding: number;
     completed_1m: number;
@@ -76,6 +96,8 @@ declare namespace Wire {
     tokens_per_block: Num;
     decode_tps: Num;
     max_tokens: Num;
+    lane: Text;
+    slot: Num;
     line: Text;
     sentence: Text;
     tone: Text;
@@ -118,6 +140,8 @@ declare namespace Wire {
     disk: { path: string; total_bytes: Num; free_bytes: Num } | null;
     cache: { caches: Cache[] } | null;
     queue: Queue | null;
+    lane?: Lane | undefined;
+    parallel?: SharedSlots | undefined;
     totals: Totals | null;
     ledger: { enabled: boolean; rows: number; bytes: number; queue: number; dropped: number } | null;
     images: { state: string; max_images: number; max_image_rows: number };
@@ -160,6 +184,18 @@ declare namespace Wire {
     queue_timeout_s: number;
     request_timeout_s: number;
     slots: { slot: number; phase: string }[];
+  }
+  /** Missing where the side lane is off. */
+  interface Lane {
+    mode: string;
+    waiting: number;
+    served: Record<string, number | undefined>;
+  }
+  interface SharedSlots {
+    slots: { slot: number; phase: string; gpu_s: number }[];
+    turn: { holder: Num; hand_overs: number };
+    rounds: Record<string, number | undefined>;
+    admission?: { reserved_bytes: number; floor_bytes: number; available_bytes?: number | undefined; waits: number } | undefined;
   }
   interface Totals {
     served: number;

@@ -31,6 +31,8 @@ class Limits:
 
     ceiling: int
     peak: int
+    most: int | None = None
+    """What the machine allows; side slots never raise the two above it."""
 
     @staticmethod
     def of(ceiling: int, peak: int, set_ceiling: int | None = None, set_peak: int | None = None) -> Limits:
@@ -40,7 +42,10 @@ class Limits:
 
     def beside(self, nbytes: int) -> Limits:
         """With side slots of so many bytes: slot 0 does not pay for them with its caches."""
-        return replace(self, ceiling=self.ceiling + nbytes, peak=self.peak + nbytes)
+        ceiling, peak = self.ceiling + nbytes, self.peak + nbytes
+        if self.most is not None:  # a setting above it stands
+            ceiling, peak = max(min(ceiling, self.most), self.ceiling), max(min(peak, self.most), self.peak)
+        return replace(self, ceiling=ceiling, peak=peak)
 
 
 class WorkspaceEstimate:

@@ -1,7 +1,7 @@
 """What the service asks of an engine's caches: verbs beside those of `tandem.engine.verbs` (ENG-123, ENG-132, ENG-133).
 
-`upkeep`, `kept`, `configure`, `spill` and `clear` are called on the engine's thread between two requests; `caches` and
-`memory` from any thread at any time.
+`upkeep`, `kept`, `configure`, `spill` and `clear` are called on the engine's thread between two requests, `disk` between
+two verbs; `caches` and `memory` from any thread at any time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # the slots know a refusal; torch, which these need, takes a 
     from tandem.engine.caches.disk_index import DiskSettings
     from tandem.engine.caches.disk_writes import WriteJob
 
-__all__ = ["CacheStats", "Caching", "MemoryRefused", "MemoryView"]
+__all__ = ["CacheStats", "Caching", "DiskView", "MemoryRefused", "MemoryView"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,8 @@ class CacheStats:
     hits: int = 0
     misses: int = 0
     evictions: int = 0
+    collisions: int | None = None
+    """Names that other ids had (ENG-105); None: it has no names, it finds by the ids themselves."""
     saved_tokens: int = 0
     entries: int = 0
     bytes: int = 0
@@ -44,8 +46,25 @@ class MemoryView:
     peak: int | None = None
     events: tuple[Event, ...] = ()
     """The newest, oldest first (ENG-127)."""
+    sheds: int = 0
+    """Times that caches gave up memory for others."""
     notes: tuple[str, ...] = ()
     """What a person should know of the files: a line each, without text of a conversation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskView:
+    """The disk tier, as a person sees it; sizes in bytes."""
+
+    settings: DiskSettings
+    bytes: int
+    free: int | None
+    """On its drive; None where the system does not say."""
+    hits: int
+    misses: int
+    top: tuple[tuple[int, int, int], ...]
+    """The entries most used: row, bytes, uses."""
+    events: tuple[str, ...]
 
 
 class MemoryRefused(EngineError):
@@ -74,9 +93,12 @@ class Caching(Protocol):
     def configure(self, disk: DiskSettings, now: float) -> None:
         """Settings of the disk tier, from the next request on."""
 
+    def disk(self) -> DiskView | None:
+        """The disk tier between two verbs; None: there is none."""
+
     def spill(self) -> Mapping[str, int]:
-        """Write what a restart should find (ENG-121): rows and bytes of each conversation, `failed` of those not
-        written. At the drain's end.
+        """Write what a restart should find (ENG-121): rows and bytes of each conversation there is, or that it
+        failed. At the drain's end.
         """
 
     def clear(self, caches: Collection[str] | None = None) -> Mapping[str, int]:

@@ -9,7 +9,7 @@ conversation waits on; a guest that outgrows `guest_max` has become a conversati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from tandem.engine.caches.copies import Copied, Held, newest, usable
@@ -20,6 +20,7 @@ from tandem.engine.caches.settings import CacheSettings
 from tandem.engine.caches.snapshots import Kept, StateStore, Use
 from tandem.engine.caches.stash import Stash
 from tandem.engine.models.state import State
+from tandem.engine.text.replay import Written
 
 __all__ = ["Conversations"]
 
@@ -34,7 +35,9 @@ class Conversations:
         grid: int,
         settings: CacheSettings,
         may_grow: Callable[[int], bool],
+        store: StateStore[Copied] | None = None,
     ) -> None:
+        """`store`: one that is there already, for a side slot (ENG-160)."""
         self._kv = state.kv
         self._may_grow = may_grow
         self._rules = PlaceRules(
@@ -48,7 +51,7 @@ class Conversations:
         self.heads = Heads(grid, settings.pinned)
         self.stash: Stash | None = None
         self.parked: Copied | None = None
-        self.store: StateStore[Copied] | None = None
+        self.store = store
         if settings.store and (settings.prefix_cache or settings.session_cache):
             self.store = StateStore(
                 settings.store, prefix=settings.prefix_cache, session=settings.session_cache, may_grow=may_grow
@@ -102,12 +105,25 @@ class Conversations:
         self.resident.take_back(stash.put_back())
         self.moved = True
 
+    def written(self) -> Iterator[Written]:
+        """Where sessions' answers ended, of all conversations that are held in memory (ENG-111)."""
+        held = [self.resident.held, self._parked_held]
+        held += [] if self.stash is None else [self.stash.held]
+        held += [] if self.store is None else [(each.ids, each.anchors) for each in self.store.snapshots]
+        for ids, anchors in held:
+            yield from (Written(ids[: each.row], each.whose) for each in anchors if each.whose is not None)
+
     def part(self) -> None:
         """No prompt comes any more: the longer of guest and conversation has the buffer, and the other makes place."""
         if self.stash is not None and self.resident.rows > self.stash.rows:
             self._host_guest()
         else:
             self.put_back()
+
+    def leave(self) -> None:
+        """What is in the buffer goes to the state store, and nothing is resident."""
+        self._store_resident()
+        self.resident.drop()
 
     def lose_buffer(self) -> None:
         """Nobody knows what the buffer holds."""

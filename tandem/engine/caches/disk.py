@@ -1,9 +1,10 @@
 """The disk tier: grid chunks of a prefix in files, so that a prompt is not read again after a restart (ENG-116, 117).
 
 Each chunk of `grid` rows is a file of keys and values, and beside it stands a file of the recurrent part at its end,
-where the model has one and the anchor was kept; both are called by a digest of all ids below. A digest finds candidates
-only: a file holds those ids, and all of them are compared (ENG-105). Files hold what prefills wrote on the grid, so a
-resume is bit class (ENG-073). A fault of any kind is a miss.
+where the model has one and the anchor was kept; where a conversation's last answer ended there is a file of both, which
+the next turn's replaces (`disk_prefix`). All are called by a digest of all ids below. A digest finds candidates only: a
+file holds those ids, and all of them are compared (ENG-105). A resume at a line is bit class, one at an end text class
+(ENG-073). A fault of any kind is a miss.
 
 One thread owns a tier; `state` and `top` may be called from any. What takes long, the writing of a file, is `write` of
 a `WriteJob`, which touches nothing of the tier and may run in another thread. `now` is the wall clock in seconds, which
@@ -21,8 +22,10 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from tandem.engine.caches.disk_index import OFF, DiskIndex, DiskSettings, Entry, Kind
-from tandem.engine.caches.disk_writes import Missing, WriteJob
+from tandem.engine.caches.caching import DiskView
+from tandem.engine.caches.disk_index import OFF, DiskIndex, DiskSettings, Entry
+from tandem.engine.caches.disk_prefix import Missing, Prefix, Way, furthest, start_of
+from tandem.engine.caches.disk_writes import WriteJob
 from tandem.engine.caches.folder import LockedFolder
 from tandem.engine.caches.keys import Keys, chain
 from tandem.engine.caches.parts import (
@@ -34,20 +37,27 @@ from tandem.engine.caches.parts import (
     rows_parts,
 )
 from tandem.engine.caches.pieces import TEMPORARY, Damaged, PieceFile, Scratch, piece_bytes
+from tandem.engine.caches.resident import Anchor, Exactness
 from tandem.engine.models.kv import KVRows
 from tandem.engine.models.recurrent import NO_LAYERS, Recurrent
 
 __all__ = ["DiskTier", "Restored"]
 
 _EVENTS: Final = 50
-_KINDS: Final[tuple[Kind, ...]] = ("rows", "anchor")
+_COUNTED: Final = ("hits", "misses", "saved_tokens", "written", "evictions", "damaged", "collisions")
+
+
+class _OtherIds(Damaged):
+    """Two prefixes have the same name (ENG-105)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The first `row` rows are in place."""
+    """The first `row` rows are in place, those from `start` on by files."""
 
     row: int
+    start: int
+    exactness: Exactness
     recurrent: Recurrent = field(default=NO_LAYERS, repr=False)
 
 
@@ -65,9 +75,8 @@ class DiskTier:
         self._grid = grid
         self._recurrent = recurrent
         self._scratch = Scratch()
-        self._counts = dict.fromkeys(("hits", "misses", "saved_tokens", "written", "evictions", "damaged"), 0)
+        self._counts = dict.fromkeys(_COUNTED, 0)
         self._stopped = False
-        self._writing: set[str] = set()
         self.events: deque[str] = deque(maxlen=_EVENTS)
         self._index = DiskIndex(self._found())
         self._settings = settings
@@ -92,67 +101,73 @@ class DiskTier:
         if self._settings.mode == "on":
             self._index.saw(chain(ids, self._grid))
 
-    def reach(self, ids: Sequence[int], have: int) -> int:
-        """The line to which a prompt could resume, by the names alone; `have` where that gains nothing. No I/O."""
-        return max(self._lines(have, chain(ids[:-1], self._grid)), default=have)
+    def reach(self, ids: Sequence[int], have: int, beyond: int | None = None) -> int:
+        """The row at which a prompt could resume, by the names alone; `have` where that gains nothing. No I/O.
 
-    def read(self, ids: Sequence[int], have: int, span: Span, now: float) -> Restored | None:
-        """Put rows from the line `have` on in place, as far as a prompt can resume; None is a miss.
+        Rows below the line `have` are in place, of bit class and with an anchor there, or it is 0; those below
+        `beyond`, as many where it is None, are in place in one class or the other.
+        """
+        way = self._way(self._prefix(ids[:-1]), have, have if beyond is None else beyond)
+        return have if way is None else way.row
 
-        Those below it are in place already, of bit class and with an anchor there, or it is 0. Rows from it on may have
-        been overwritten whatever comes of it.
+    def read(
+        self, ids: Sequence[int], have: int, span: Span, now: float, *, beyond: int | None = None
+    ) -> Restored | None:
+        """Put rows in place, as far as a prompt can resume; None is a miss. `have` and `beyond` as for `reach`.
+
+        Rows from `have` on may have been overwritten where it is a miss; else those from `start` on have been.
         """
         if self._settings.mode == "off":
             return None
-        names, placed = chain(ids[:-1], self._grid), have
-        # Each time round a file that failed is gone from the index, so there are fewer lines.
-        while lines := self._lines(have, names):
-            row = lines[-1]
-            recurrent = self._anchor(ids, row, names)
-            if recurrent is None:
-                continue
-            placed = max(placed, self._rows(ids, placed, row, names, span))
-            if placed >= row:
+        prefix, known = self._prefix(ids[:-1]), have if beyond is None else beyond
+        # Each time round a file that failed is gone from the index, so there are fewer ways.
+        while (way := self._way(prefix, have, known)) is not None:
+            recurrent = self._recurrent_part(ids, way)
+            if recurrent is not None and self._rows(ids, way, span):
                 self._counts["hits"] += 1
-                self._counts["saved_tokens"] += row - have
-                self._use(self._chain(names[: row // self._grid]), now, hit=True)
-                return Restored(row, recurrent)
+                self._counts["saved_tokens"] += way.row - known
+                self._use([*prefix.files(self._index, way.row), *(each.file for each in way.rows)], now, hit=True)
+                return Restored(way.row, way.start, way.exactness, recurrent)
+            known = have
         self._counts["misses"] += 1
         return None
 
-    def missing(self, ids: Sequence[int], anchors: Mapping[int, Recurrent]) -> list[Missing]:
-        """What of a sequence should be written, in order; `anchors` are those of bit class, by their rows."""
+    def ended(self, ids: Sequence[int], anchors: Sequence[Anchor]) -> None:
+        """A turn of a conversation has ended, at the last of `anchors`; once a turn."""
+        if self._settings.mode == "on" and anchors and anchors[-1].exactness == "text":
+            self._prefix(ids).ended(self._index, anchors, self._settings.admit_after)
+
+    def missing(self, ids: Sequence[int], anchors: Sequence[Anchor]) -> list[Missing]:
+        """What of a sequence should be written, in order: its end too, where the last of `anchors` stands at one."""
         found: list[Missing] = []
-        if self._settings.mode != "on" or self._stopped:
+        if self._settings.mode != "on" or self._stopped or not anchors:
             return found
-        names = chain(ids[: max(anchors, default=0)], self._grid)
-        for row in range(self._grid, len(names) * self._grid + 1, self._grid):
-            if not self._index.admits(names[row // self._grid - 1], self._settings.admit_after):
-                break
-            if not self._has(self._entry(names, row, "rows")):
-                found.append(Missing(row))
-            if self._recurrent and row in anchors and not self._has(self._entry(names, row, "anchor")):
-                found.append(Missing(row, anchors[row]))
+        prefix, after = self._prefix(ids[: anchors[-1].row]), self._settings.admit_after
+        bits = {anchor.row: anchor.recurrent for anchor in anchors if anchor.exactness == "bit"}
+        found += prefix.missing(self._index, bits, after, recurrent=self._recurrent)
+        if anchors[-1].exactness == "text":
+            found += [each for each in prefix.end_missing(self._index, anchors, after) if each not in found]
         return found
 
     def job(self, ids: Sequence[int], missing: Missing, rows: KVRows | None) -> WriteJob | None:
-        """To write one of them; None where there is no room. Where it is rows, `rows` are a copy of its `grid` rows."""
-        if missing.recurrent is not None:
-            recurrent = missing.recurrent
-            return self._job(ids, missing.row, "anchor", recurrent_facts(recurrent), recurrent_parts(recurrent))
-        assert rows is not None
-        return self._job(ids, missing.row, "rows", {}, rows_parts(rows))
+        """To write one of them; None where there is no room. `rows` are a copy of its rows; an anchor has none."""
+        recurrent, parts = missing.recurrent, [] if rows is None else rows_parts(rows)
+        if recurrent is None:
+            return self._job(ids, missing, {}, parts)
+        return self._job(ids, missing, recurrent_facts(recurrent), [*recurrent_parts(recurrent), *parts])
 
     def written(self, job: WriteJob, outcome: int | OSError, now: float) -> None:
         """What came of a job. The first fault stops the writing, and says so once."""
-        if job.entry.file not in self._writing:
+        if job.entry.file not in self._index.writing:
             self._remove(job.entry.file)  # it was cleared while it was written
             return
-        self._writing.discard(job.entry.file)
+        self._index.writing.discard(job.entry.file)
         if not isinstance(outcome, OSError):
             self._counts["written"] += 1
             self._index.add(replace(job.entry, size=outcome, used=now))
             self._use((*job.before, job.entry.file), now)
+            for file in job.stale:
+                self._drop(file)
         elif not self._stopped:
             self._stopped = True
             self.events.append(f"writing to {self._folder.path} stopped: {outcome.strerror or outcome}")
@@ -163,7 +178,6 @@ class DiskTier:
         for file in self._index.files:
             self._remove(file)
         self._index = DiskIndex()
-        self._writing.clear()
         return held
 
     def state(self) -> Mapping[str, int]:
@@ -175,45 +189,44 @@ class DiskTier:
         """The entries most used: row, bytes, uses."""
         return tuple((entry.row, entry.size, uses) for entry, uses in self._index.top(count))
 
-    def _entry(self, names: Sequence[str], row: int, kind: Kind) -> Entry:
-        return Entry(self._fingerprint, row, names[row // self._grid - 1], kind)
+    def view(self) -> DiskView:
+        """See `Caching.disk`."""
+        return DiskView(
+            settings=self._settings,
+            bytes=self._index.nbytes,
+            free=self._folder.free(),
+            hits=self._counts["hits"],
+            misses=self._counts["misses"],
+            top=self.top(),
+            events=tuple(self.events),
+        )
 
-    def _has(self, entry: Entry) -> bool:
-        """Whether it is there, or will be."""
-        return entry.file in self._index or entry.file in self._writing
+    def _prefix(self, ids: Sequence[int]) -> Prefix:
+        return Prefix.of(ids, self._grid, self._fingerprint)
 
-    def _lines(self, have: int, names: Sequence[str]) -> list[int]:
-        """The lines above `have` at which a prompt can resume, by the index."""
-        lines: list[int] = []
-        for row in range(have + self._grid, len(names) * self._grid + 1, self._grid):
-            if self._entry(names, row, "rows").file not in self._index:
-                break
-            if not self._recurrent or self._entry(names, row, "anchor").file in self._index:
-                lines.append(row)
-        return lines
+    def _way(self, prefix: Prefix, have: int, beyond: int) -> Way | None:
+        return furthest(prefix, self._index, have, beyond, recurrent=self._recurrent)
 
-    def _anchor(self, ids: Sequence[int], row: int, names: Sequence[str]) -> Recurrent | None:
-        if not self._recurrent:
+    def _recurrent_part(self, ids: Sequence[int], way: Way) -> Recurrent | None:
+        if way.recurrent is None:
             return NO_LAYERS
-        entry = self._entry(names, row, "anchor")
         try:
-            with self._open(entry, ids) as file:
+            with self._open(way.recurrent, ids) as file:
                 return recurrent_of(file)
         except Damaged as error:
-            self._damaged(entry, error)
+            self._damaged(way.recurrent, error)
             return None
 
-    def _rows(self, ids: Sequence[int], start: int, end: int, names: Sequence[str], span: Span) -> int:
-        """Put rows `start` to below `end` in place: how far that went."""
-        for row in range(start + self._grid, end + 1, self._grid):
-            entry = self._entry(names, row, "rows")
+    def _rows(self, ids: Sequence[int], way: Way, span: Span) -> bool:
+        """Put all rows of a way in place; False where a file failed."""
+        for entry in way.rows:
             try:
                 with self._open(entry, ids) as file:
-                    put_rows(file, span(row - self._grid, row), self._scratch)
+                    put_rows(file, span(start_of(entry.row, self._grid), entry.row), self._scratch)
             except Damaged as error:
                 self._damaged(entry, error)
-                return row - self._grid
-        return end
+                return False
+        return True
 
     def _open(self, entry: Entry, ids: Sequence[int]) -> PieceFile:
         """The file of an entry, once its fingerprint and all its ids have been compared; else `Damaged`."""
@@ -222,49 +235,46 @@ class DiskTier:
             if (file.fingerprint, file.kind) != (entry.fingerprint, entry.kind):
                 raise Damaged(f"{entry.file} is of another fingerprint")
             if Keys.stored(file.read("ids").numpy(), file.facts.get("images")) != Keys.of(ids[: entry.row]):
-                raise Damaged(f"{entry.file} is of other ids")
+                raise _OtherIds(f"{entry.file} is of other ids")
         except BaseException:
             file.close()
             raise
         return file
 
     def _job(
-        self, ids: Sequence[int], row: int, kind: Kind, facts: Mapping[str, object], parts: Sequence[tuple[str, Tensor]]
+        self, ids: Sequence[int], missing: Missing, facts: Mapping[str, object], parts: Sequence[tuple[str, Tensor]]
     ) -> WriteJob | None:
-        names, keys = chain(ids[:row], self._grid), Keys.of(ids[:row])
-        entry, before = self._entry(names, row, kind), self._chain(names)
+        prefix, keys = self._prefix(ids[: missing.row]), Keys.of(ids[: missing.row])
+        entry, before = prefix.entry(missing.row, missing.kind), prefix.files(self._index, missing.row)
         # What lies on a device is copied now: a captured graph may write where it lies.
         parts = [("ids", torch.from_numpy(keys.numbers)), *((name, tensor.cpu()) for name, tensor in parts)]
         facts = {"images": keys.images, **facts}
-        size, free = piece_bytes(kind, self._fingerprint, facts, parts), self._folder.free()
+        size, free = piece_bytes(entry.kind, self._fingerprint, facts, parts), self._folder.free()
         victims = None if free is None else self._index.room(size, free, self._settings, before)
         if victims is None:
             return None
         self._evict(victims)
-        self._writing.add(entry.file)
-        return WriteJob(self._folder.path / entry.file, entry, before, facts, parts)
-
-    def _chain(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The files there are of a chain."""
-        lines = range(self._grid, len(names) * self._grid + 1, self._grid)
-        files = (self._entry(names, row, kind).file for row in lines for kind in _KINDS)
-        return tuple(file for file in files if file in self._index)
+        self._index.writing.add(entry.file)
+        stale = prefix.stale(self._index, entry)
+        return WriteJob(self._folder.path / entry.file, entry, before, facts, parts, stale)
 
     def _use(self, files: Sequence[str], now: float, *, hit: bool = False) -> None:
         self._index.use(files, now, hit=hit)
         self._folder.touch(files, now)
 
     def _damaged(self, entry: Entry, error: Damaged) -> None:
-        self._counts["damaged"] += 1
+        self._counts["collisions" if isinstance(error, _OtherIds) else "damaged"] += 1
         self.events.append(str(error))
-        self._index.remove(entry.file)
-        self._remove(entry.file)
+        self._drop(entry.file)
 
     def _evict(self, files: Sequence[str]) -> None:
         for file in files:
-            self._index.remove(file)
-            self._remove(file)
+            self._drop(file)
             self._counts["evictions"] += 1
+
+    def _drop(self, file: str) -> None:
+        self._index.remove(file)
+        self._remove(file)
 
     def _remove(self, file: str) -> None:
         if (still := self._folder.remove(file)) is not None:

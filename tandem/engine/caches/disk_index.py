@@ -15,12 +15,14 @@ from typing import Any, Final, Literal, TypeAlias
 __all__ = ["OFF", "DiskIndex", "DiskSettings", "Entry", "Kind", "Mode"]
 
 Mode: TypeAlias = Literal["off", "read", "on"]
-Kind: TypeAlias = Literal["rows", "anchor"]
+Kind: TypeAlias = Literal["rows", "anchor", "text", "end"]
+"""What a piece holds: see `disk_prefix`."""
 
 _GB: Final = 10**9
 _DAY: Final = 86_400.0
 _SEEN: Final = 1 << 16
-_NAME: Final = re.compile(r"([0-9a-f]{16})-(\d{8})-([0-9a-f]{32})\.(rows|anchor)")
+_NAME: Final = re.compile(r"([0-9a-f]{16})-(\d{8})-([0-9a-f]{32})\.(rows|anchor|text|end)")
+_KINDS: Final[Mapping[str, Kind]] = {"rows": "rows", "anchor": "anchor", "text": "text", "end": "end"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,7 @@ OFF: Final = DiskSettings()
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file: `kind` of the chunk that ends at `row`, in the chain called `name`."""
+    """One file: the piece of `kind` that ends at `row`, in the chain called `name`."""
 
     fingerprint: str
     row: int
@@ -75,13 +77,15 @@ class Entry:
         if match is None:
             return None
         fingerprint, row, name, kind = match.groups()
-        return Entry(fingerprint, int(row), name, "rows" if kind == "rows" else "anchor")
+        return Entry(fingerprint, int(row), name, _KINDS[kind])
 
 
 class DiskIndex:
-    """The entries there are, and the prefixes that prompts have held."""
+    """The entries there are and those that are being written, and the prefixes that prompts have held."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.writing = set[str]()
+        """Files that will be there."""
         self._entries = {entry.file: entry for entry in entries}
         self._bytes = sum(entry.size for entry in self._entries.values())
         self._seen: OrderedDict[str, int] = OrderedDict()
@@ -100,6 +104,15 @@ class DiskIndex:
 
     def __contains__(self, file: str) -> bool:
         return file in self._entries
+
+    def has(self, entry: Entry) -> bool:
+        """Whether it is there, or will be."""
+        return entry.file in self._entries or entry.file in self.writing
+
+    def ends(self, above: int, upto: int) -> list[int]:
+        """The rows of ends from above `above` up to `upto`, of all conversations, the highest first."""
+        rows = {each.row for each in self._entries.values() if each.kind == "end" and above < each.row <= upto}
+        return sorted(rows, reverse=True)
 
     def add(self, entry: Entry) -> None:
         self.remove(entry.file)
@@ -122,12 +135,24 @@ class DiskIndex:
     def saw(self, names: Iterable[str]) -> None:
         """A prompt has held these prefixes."""
         for name in names:
-            self._seen[name] = self._seen.pop(name, 0) + 1
-        while len(self._seen) > _SEEN:
-            self._seen.popitem(last=False)
+            self._count(name, self._seen.pop(name, 0) + 1)
+
+    def ended(self, end: Entry, before: Entry | None, after: int) -> None:
+        """A conversation has got another turn, which went on at the end `before`; one of which an end was written has
+        had `after` of them.
+        """
+        turns = 0
+        if before is not None:
+            turns = after if before.file in self._entries else self._seen.get(before.name, 0)
+        self._count(end.name, turns + 1)
 
     def admits(self, name: str, after: int) -> bool:
         return self._seen.get(name, 0) >= after
+
+    def _count(self, name: str, times: int) -> None:
+        self._seen[name] = times
+        while len(self._seen) > _SEEN:
+            self._seen.popitem(last=False)
 
     def expired(self, now: float, ttl: float) -> tuple[str, ...]:
         return tuple(entry.file for entry in self._entries.values() if entry.used + ttl < now)

@@ -10,19 +10,10 @@ from pathlib import Path
 from torch import Tensor
 
 from tandem.engine.caches.disk_index import Entry
+from tandem.engine.caches.disk_prefix import Missing
 from tandem.engine.caches.pieces import write_piece
-from tandem.engine.models.recurrent import Recurrent
 
-__all__ = ["Missing", "PendingWrites", "WriteJob", "write"]
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """The rows of the chunk that ends at `row`, or the recurrent part there, which is a value and changes no more."""
-
-    row: int
-    recurrent: Recurrent | None = field(default=None, repr=False)
-    """None: the rows."""
+__all__ = ["PendingWrites", "WriteJob", "write"]
 
 
 class PendingWrites:
@@ -71,6 +62,8 @@ class WriteJob:
     """Files of the chain up to it, which count as used with it."""
     facts: Mapping[str, object] = field(repr=False)
     parts: Sequence[tuple[str, Tensor]] = field(repr=False)
+    stale: tuple[str, ...] = ()
+    """Files that go once it is there."""
 
 
 def write(job: WriteJob) -> int | OSError:

@@ -91,6 +91,8 @@ class MemoryGate:
         self._allocator = allocator
         self._levels = sorted(levels, key=lambda level: ORDER.index(level.name))
         self._refusals = 0
+        self.sheds = 0
+        """Times that a level gave up some."""
         self.events: deque[Event] = deque(maxlen=EVENTS)
 
     def settle(self, now: float) -> None:
@@ -137,6 +139,7 @@ class MemoryGate:
                 shed[level.name] = given
                 self._allocator.empty_cache()
         if shed:
+            self.sheds += 1
             self._note("shed", need, now, shed)
         return self._over(need, limit) <= 0
 

@@ -9,46 +9,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import torch
 
 from tandem.engine.caches.caching import CacheStats, MemoryView
 from tandem.engine.caches.conversations import Conversations
-from tandem.engine.caches.copies import Held
-from tandem.engine.caches.disk_index import DiskSettings
+from tandem.engine.caches.copies import Copied, Held
+from tandem.engine.caches.disk import DiskTier
 from tandem.engine.caches.disk_writes import WriteJob
 from tandem.engine.caches.levels import levels_of
+from tandem.engine.caches.opening import Opening, source_of
 from tandem.engine.caches.policy import Policy
+from tandem.engine.caches.prompts import Prompts
 from tandem.engine.caches.resident import Anchor, Anchors, ResidentPrefix
 from tandem.engine.caches.settings import NO_CACHES, CacheSettings
 from tandem.engine.caches.shelf import Shelf
 from tandem.engine.caches.sides import Side, Writing, side_stats, stats_of
+from tandem.engine.caches.snapshots import StateStore
 from tandem.engine.errors import EngineError
 from tandem.engine.models.recurrent import Recurrent
 from tandem.engine.models.state import State
+from tandem.engine.text.replay import Written
 
-__all__ = ["Hoard", "Opening"]
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """Where a prompt goes on: at the newest of `anchors`, whose rows are in the buffer."""
-
-    anchors: Anchors = field(repr=False)
-    source: str = ""
-    """The cache that answered: resident, end, parked, store, disk; empty where none did (ENG-106)."""
-    valid: int = 0
-    """How many of those rows the last sequence left there, so that a drafter may know them."""
-
-    @property
-    def row(self) -> int:
-        return self.anchors.newest
-
-    @property
-    def exact(self) -> int:
-        """The highest row of bit class, 0 for none."""
-        return max((anchor.row for anchor in self.anchors.all if anchor.exactness == "bit"), default=0)
+__all__ = ["Hoard"]
 
 
 class Hoard:
@@ -64,8 +47,10 @@ class Hoard:
         policy: Policy | None = None,
         sides: Mapping[str, Side] | None = None,
         *,
+        store: StateStore[Copied] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`store` is slot 0's where this is a side slot's."""
         self._state = state
         self._resident = resident
         self._settings = settings
@@ -73,9 +58,10 @@ class Hoard:
         self._shelf = Shelf(state, grid, settings, fingerprint, clock()) if fingerprint else None
         self._sides = dict(sides or {})
         self._clock = clock
-        self._conversations = Conversations(state, resident, grid, settings, self._policy.may_grow)
+        self._conversations = Conversations(state, resident, grid, settings, self._policy.may_grow, store)
+        self._prompts = Prompts()
         self._running: Anchors | None = None
-        self._lent = False
+        self._lent: Held | None = None
         self._policy.over(levels_of(self._conversations, lambda: self._running))
 
     def open(self, keys: tuple[int, ...], head: int) -> Opening:
@@ -88,7 +74,29 @@ class Hoard:
             opening = Opening(self._resident.taken_up(()))
         self._conversations.moved = False
         self._running = opening.anchors
+        self._prompts.asked(len(keys))
         return opening
+
+    def lost(self) -> None:
+        """The buffer is another one, with nothing in it; a sequence or a loan over the old one is over."""
+        self._running, self._lent = None, None
+        self._lose_buffer()
+
+    def conversation(self) -> tuple[Sequence[int], int]:
+        """Ids of the conversation that goes on from the buffer, the one under a guest if there is one, and how many
+        rows its last prompt had.
+        """
+        stash = self._conversations.stash
+        held = self._lent or (self._resident.held if stash is None else stash.held)
+        return held[0], self._prompts.of(held)
+
+    def written(self) -> tuple[Written, ...]:
+        return tuple(self._conversations.written())
+
+    @property
+    def hosts(self) -> bool:
+        """Whether a guest lies over a conversation."""
+        return self._conversations.stash is not None
 
     def admit(self, rows: int, resumed: int) -> None:
         """A prompt is about to be read (ENG-125)."""
@@ -108,24 +116,27 @@ class Hoard:
         if self._shelf is not None and not self._lent:
             self._shelf.plan(keys, anchors.all)
 
-    def close(self, keys: Sequence[int] | None, anchors: Anchors, keep: Callable[[], Recurrent]) -> None:
+    def close(self, keys: Sequence[int] | None, anchors: Anchors, keep: Callable[[], Recurrent], asks: bool) -> None:
         """A sequence ends with rows of `keys` in the buffer; None: with rows that are not to be trusted.
 
-        Where it wrote none, what was resident before still is.
+        Where it wrote none, what was resident before still is. One that `asks` is no conversation's end (RTR-021).
         """
         self._running = None
         if keys is None:
             self._overwritten()
         elif not self._resident.rows:
             self._resident.keep(keys, anchors, keep())
+            self._prompts.left(self._resident.held)
+            if self._shelf is not None and not asks:
+                self._shelf.ended(*self._resident.held)
 
     def lend(self) -> Held:
         """The buffer is a guest's until `take_back` (ENG-138)."""
-        self._lent = True
-        return self._resident.lend()
+        self._lent = self._resident.lend()
+        return self._lent
 
     def take_back(self, held: Held) -> None:
-        self._lent = False
+        self._lent = None
         self._resident.take_back(held)
 
     def upkeep(self, now: float) -> WriteJob | None:
@@ -133,7 +144,7 @@ class Hoard:
         self._policy.settle(now)
         try:
             with torch.inference_mode():
-                return None if self._shelf is None else self._shelf.upkeep()
+                return None if self._shelf is None else self._shelf.upkeep(self._conversations.stash)
         except (RuntimeError, MemoryError):
             self._overwritten()  # there is no memory for a copy, so nothing of it is written
             return None
@@ -142,9 +153,9 @@ class Hoard:
         if self._shelf is not None:
             self._shelf.kept(job, outcome, now)
 
-    def configure(self, disk: DiskSettings, now: float) -> None:
-        if self._shelf is not None:
-            self._shelf.configure(disk, now)
+    @property
+    def tier(self) -> DiskTier | None:
+        return None if self._shelf is None else self._shelf.tier
 
     def resize(self, settings: CacheSettings) -> None:
         """Other budgets, at once; the disk's are `configure`'s (ENG-132)."""
@@ -158,9 +169,8 @@ class Hoard:
         with torch.inference_mode():
             self._conversations.part()
             resident = self._conversations.view_of(self._resident.held) if self._resident.rows else None
-            told = [self._shelf.spill("resident", resident), self._shelf.spill("parked", self._conversations.parked)]
-        failed = sum(each.get("failed", 0) for each in told)
-        return {**told[0], **told[1], "failed": failed}
+            told = self._shelf.spill("resident", resident)
+            return {**told, **self._shelf.spill("parked", self._conversations.parked)}
 
     def read_spill(self) -> None:
         """What the last drain wrote is there again. The parked one passes through the buffer."""
@@ -198,9 +208,13 @@ class Hoard:
             stats["sessions"] = stats_of(counts, "state_store_", settings.store)
         if settings.park:
             stats["parked"] = stats_of(counts, "parked_", settings.park, entries=int(counts["parked_rows"] > 0))
-        if self._shelf is not None and self._shelf.tier is not None:
-            stats["disk"] = stats_of(counts, "disk_", self._shelf.tier.settings.budget)
+        if self.tier is not None:
+            stats["disk"] = stats_of(counts, "disk_", self.tier.settings.budget)
         return dict(sorted(stats.items()))
+
+    @property
+    def policy(self) -> Policy:
+        return self._policy
 
     def memory(self) -> MemoryView:
         """See `Caching`."""
@@ -227,7 +241,7 @@ class Hoard:
             self._overwritten()
         pinned = conversations.heads.pinned(keys)
         anchors = self._resident.resume(keys, pinned)
-        source = _source(anchors.last) if not swapped else "parked"
+        source = source_of(anchors.last) if not swapped else "parked"
         found = Opening(anchors, source, 0 if conversations.moved else anchors.newest)
         return self._from_disk(keys, self._from_store(keys, found), pinned)
 
@@ -239,17 +253,19 @@ class Hoard:
         return Opening(self._resident.taken_up(kept.snapshot.anchors, found.anchors.pinned), "store")
 
     def _from_disk(self, keys: tuple[int, ...], found: Opening, pinned: frozenset[int]) -> Opening:
-        """Files continue rows of bit class, or begin at row 0; what stands above those is given up for them."""
+        """Files of bit class continue rows of bit class, an end continues any; what stands above those is given up."""
         have = found.exact
-        if self._shelf is None or (reach := self._shelf.reach(keys, have)) <= found.row:
+        if self._shelf is None or (reach := self._shelf.reach(keys, have, found.row)) <= found.row:
             return found
         self.writing(have, reach)
-        restored = self._shelf.read(keys, have, self._clock())
-        known = [anchor for anchor in found.anchors.all if anchor.row <= have]
+        restored = self._shelf.read(keys, have, found.row, self._clock())
+        start = have if restored is None else restored.start
+        known = [anchor for anchor in found.anchors.all if anchor.row <= start]
+        source = source_of(known[-1] if known else None)
         if restored is not None:
-            known.append(Anchor(restored.row, "bit", restored.recurrent))
-        source = "disk" if restored is not None else _source(known[-1] if known else None)
-        return Opening(self._resident.taken_up(known, pinned), source, min(found.valid, have))
+            known.append(Anchor(restored.row, restored.exactness, restored.recurrent))
+            source = "disk" if restored.exactness == "bit" else "disk_end"
+        return Opening(self._resident.taken_up(known, pinned), source, min(found.valid, start))
 
     def _cleared(self, name: str) -> int:
         if self._shelf is not None and name in ("resident", "parked", "disk"):
@@ -282,9 +298,3 @@ class Hoard:
         """Bytes that the resident prefix uses."""
         state = self._state
         return self._resident.rows * state.bytes_per_token + self._resident.anchors_held * state.bytes_per_anchor
-
-
-def _source(anchor: Anchor | None) -> str:
-    if anchor is None:
-        return ""
-    return "resident" if anchor.exactness == "bit" else "end"

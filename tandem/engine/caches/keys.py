@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Keys", "Numbers", "chain"]
+__all__ = ["Keys", "Numbers", "chain", "linked"]
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
@@ -30,6 +30,12 @@ class Keys:
 
     @staticmethod
     def of(ids: Sequence[int]) -> Keys:
+        try:
+            plain = np.array(ids, dtype=np.int64)
+        except OverflowError:  # an image's key has some hundred bits
+            plain = None
+        if plain is not None and not (plain < 0).any():
+            return Keys(plain)
         numbers, seen = list(ids), dict[int, int]()
         for at, each in enumerate(numbers):
             if each < 0:
@@ -69,8 +75,13 @@ class Keys:
 
 def chain(ids: Sequence[int], grid: int) -> tuple[str, ...]:
     """A name of 32 digits for the prefix up to each grid line: each of the name before it and the ids between them."""
-    names, before = [], b""
+    names, before = [], ""
     for start in range(0, len(ids) - grid + 1, grid):
-        before = blake2b(before + Keys.of(ids[start : start + grid]).digest, digest_size=16).digest()
-        names.append(before.hex())
+        before = linked(before, ids[start : start + grid])
+        names.append(before)
     return tuple(names)
+
+
+def linked(before: str, ids: Sequence[int]) -> str:
+    """The name of a prefix that goes on with `ids` behind the one called `before`, empty where they are the first."""
+    return blake2b(bytes.fromhex(before) + Keys.of(ids).digest, digest_size=16).hexdigest()

@@ -34,6 +34,21 @@ class Policy:
         self._gate: MemoryGate | None = None
         self._asked: tuple[int, int] | None = None
 
+    def beside(self) -> Policy:
+        """A side slot's: the same gate and estimate, without the measure, which cannot tell slots apart."""
+        policy = Policy(self._estimate)
+        policy._gate = self._gate
+        return policy
+
+    def widen(self, nbytes: int) -> None:
+        """A side slot has taken so many bytes (ENG-124)."""
+        if self._gate is not None:
+            self._gate.limits = self._gate.limits.beside(nbytes)
+
+    def workspace(self, prompt: int, resumed: int = 0) -> int:
+        """Bytes that reading a prompt may take."""
+        return self._estimate.of(prompt, resumed)
+
     def over(self, levels: tuple[Level, ...]) -> None:
         """These can be given up."""
         if self._limits is not None and self._allocator is not None:
@@ -72,6 +87,7 @@ class Policy:
             ceiling=self._gate.limits.ceiling,
             peak=self._gate.limits.peak,
             events=tuple(self._gate.events.copy()),
+            sheds=self._gate.sheds,
             notes=notes,
         )
 

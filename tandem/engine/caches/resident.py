@@ -27,6 +27,7 @@ from typing import Final, Literal, TypeAlias
 
 from tandem.engine.models.recurrent import NO_LAYERS, Recurrent
 from tandem.engine.shared import shared_length
+from tandem.engine.text.replay import Whose
 
 __all__ = ["ANCHOR_BYTES", "SPARED", "Anchor", "Anchors", "Exactness", "ResidentPrefix"]
 
@@ -46,6 +47,8 @@ class Anchor:
     row: int
     exactness: Exactness
     recurrent: Recurrent = field(default=NO_LAYERS, compare=False, repr=False)
+    whose: Whose | None = field(default=None, compare=False, repr=False)
+    """Of an end: who may be told of the hidden tokens below it (ENG-111); None: nobody."""
 
 
 class Anchors:
@@ -56,6 +59,9 @@ class Anchors:
     it: a prompt resumed at an end reads on from there to the next line, in other cuts and over other rows than a cold
     run's. It stays text class for every line after it.
     """
+
+    whose: Whose | None = None
+    """Of the sequence, for the anchor at its end."""
 
     def __init__(
         self,
@@ -175,7 +181,7 @@ class ResidentPrefix:
         self._ids = tuple(ids)
         kept = self.taken_up((anchor for anchor in anchors.all if anchor.row <= len(ids)), anchors.pinned)
         if self._end_anchor and kept.newest < len(ids):
-            kept.add(Anchor(len(ids), "text", recurrent))
+            kept.add(Anchor(len(ids), "text", recurrent, anchors.whose))
         self._anchors = kept.all
 
     def drop(self) -> int:

@@ -22,7 +22,7 @@ RESPONSE_TTL: Final = 3600.0
 """Seconds that an answer stays."""
 
 _ID_BYTES: Final = 8
-_IDLE: Final = frozenset({"mask", "seed", "choice"})
+_IDLE: Final = frozenset({"mask", "seed", "choice", "draft_temperature"})
 """Rules that are looked at here, or that a greedy draw does not read."""
 
 
@@ -97,6 +97,11 @@ class ResponseCache(Generic[T]):
         self._kept[key] = _Kept(answer, size, now)
         self._bytes += size
         self._evict()
+
+    def sweep(self, now: float) -> None:
+        """Forget what nobody would get any more (SCH-102)."""
+        for key in [key for key, kept in self._kept.items() if kept.at + self._ttl < now]:
+            self._remove(key)
 
     def resize(self, limit: int) -> None:
         self._limit = limit

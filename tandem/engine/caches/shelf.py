@@ -6,19 +6,21 @@ What a device computed lies on the host in a file and goes back to the device wh
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import torch
 
 from tandem.engine.caches.copies import Copied
 from tandem.engine.caches.disk import DiskTier, Restored
-from tandem.engine.caches.disk_index import DiskSettings
+from tandem.engine.caches.disk_prefix import start_of
 from tandem.engine.caches.disk_writes import PendingWrites, WriteJob
 from tandem.engine.caches.folder import FolderRefused
 from tandem.engine.caches.resident import Anchor
 from tandem.engine.caches.settings import CacheSettings
 from tandem.engine.caches.spill import Place, Spilled, discard_spill, read_spill, spill
+from tandem.engine.caches.stash import Stash
 from tandem.engine.models.kv import KVRows
 from tandem.engine.models.recurrent import LayerMemory, Recurrent
 from tandem.engine.models.state import State
@@ -37,6 +39,7 @@ class Shelf:
         self._fingerprint = fingerprint
         self._spill_folder = settings.spill_folder
         self._pending = PendingWrites()
+        self._beneath = PendingWrites()
         self._notes = deque[str](maxlen=_NOTES)
         self._tier: DiskTier | None = None
         if settings.disk_folder is not None:
@@ -67,35 +70,53 @@ class Shelf:
         if self._tier is not None:
             self._tier.saw(ids)
 
-    def reach(self, ids: tuple[int, ...], have: int) -> int:
-        """The row to which files could bring a prompt, `have` where none does."""
-        return have if self._tier is None or self._tier.settings.mode == "off" else self._tier.reach(ids, have)
+    def reach(self, ids: tuple[int, ...], have: int, beyond: int) -> int:
+        """The row to which files could bring a prompt, `have` where none does; as `DiskTier.reach`."""
+        return have if self._tier is None or self._tier.settings.mode == "off" else self._tier.reach(ids, have, beyond)
 
-    def read(self, ids: tuple[int, ...], have: int, now: float) -> Restored | None:
+    def read(self, ids: tuple[int, ...], have: int, beyond: int, now: float) -> Restored | None:
         """As `DiskTier.read`."""
         assert self._tier is not None
-        restored = self._tier.read(ids, have, self._state.kv.span, now)
-        return restored and Restored(restored.row, self._placed(restored.recurrent))
+        restored = self._tier.read(ids, have, self._state.kv.span, now, beyond=beyond)
+        return restored and replace(restored, recurrent=self._placed(restored.recurrent))
 
-    def plan(self, ids: tuple[int, ...], anchors: Iterable[Anchor]) -> None:
+    def plan(self, ids: tuple[int, ...], anchors: Sequence[Anchor]) -> None:
         """The buffer holds rows of `ids`; what of them is missing on the disk is written when there is time."""
         if self._tier is not None:
-            bits = {anchor.row: anchor.recurrent for anchor in anchors if anchor.exactness == "bit"}
-            self._pending.plan(ids, self._tier.missing(ids, bits))
+            exact = [each for each in anchors if each.exactness == "bit" and each.row <= len(ids)]
+            self._pending.plan(ids, self._tier.missing(ids, exact))
+
+    def ended(self, ids: tuple[int, ...], anchors: Sequence[Anchor]) -> None:
+        """The same where an answer has ended, for its end as well."""
+        if self._tier is not None:
+            self._tier.ended(ids, anchors)
+            self._pending.plan(ids, self._tier.missing(ids, anchors))
 
     def overwritten(self, row: int) -> None:
-        """Rows from `row` on are about to be written."""
+        """Rows of the buffer from `row` on are about to be written."""
         if len(self._pending):
             self._pending.overwritten(row)
 
-    def upkeep(self) -> WriteJob | None:
-        """The next file, its rows copied."""
-        if self._tier is None or (missing := self._pending.take()) is None:
+    def upkeep(self, under: Stash | None) -> WriteJob | None:
+        """The next file, its rows copied: of what is in the buffer, and then of the conversation `under` a guest."""
+        if self._tier is None:
             return None
-        rows = None if missing.recurrent is not None else self._state.kv.copy(self._grid, missing.row - self._grid)
-        job = self._tier.job(self._pending.ids, missing, rows)
+        if len(self._pending):
+            return self._job(self._tier, self._pending, lambda start, end: self._state.kv.copy(end - start, start))
+        if under is None:
+            self._beneath.drop()
+            return None
+        if not len(self._beneath) or self._beneath.ids != under.held[0]:
+            self._beneath.plan(under.held[0], self._tier.missing(*under.held))
+        return self._job(self._tier, self._beneath, under.copy)
+
+    def _job(self, tier: DiskTier, pending: PendingWrites, copy: Callable[[int, int], KVRows]) -> WriteJob | None:
+        if (missing := pending.take()) is None:
+            return None
+        rows = None if missing.kind == "anchor" else copy(start_of(missing.row, self._grid), missing.row)
+        job = tier.job(pending.ids, missing, rows)
         if job is None:
-            self._pending.drop()
+            pending.drop()
         return job
 
     def kept(self, job: WriteJob, outcome: int | OSError, now: float) -> None:
@@ -103,14 +124,12 @@ class Shelf:
             self._tier.written(job, outcome, now)
         if isinstance(outcome, OSError):
             self._pending.drop()
-
-    def configure(self, disk: DiskSettings, now: float) -> None:
-        if self._tier is not None:
-            self._tier.configure(disk, now)
+            self._beneath.drop()
 
     def clear(self) -> int:
         """Remove all files, a spill too: the bytes given up by the tier."""
         self._pending.drop()
+        self._beneath.drop()
         self.discard_spill()
         return 0 if self._tier is None else self._tier.clear()
 
@@ -128,7 +147,7 @@ class Shelf:
         except (OSError, RuntimeError, MemoryError) as error:
             why = error.strerror if isinstance(error, OSError) else type(error).__name__
             self._notes.append(f"the {place} conversation was not spilled to {folder}: {why}")
-            return {"failed": 1}
+            return {f"{place}_failed": 1}
         return {f"{place}_rows": len(copied.ids), f"{place}_bytes": size}
 
     def read_spill(self, place: Place) -> Spilled | None:

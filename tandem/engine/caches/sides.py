@@ -45,6 +45,7 @@ def stats_of(
         hits=of.get("hits", 0),
         misses=of.get("misses", 0),
         evictions=of.get("evictions", 0),
+        collisions=of.get("collisions"),
         saved_tokens=of.get("saved_tokens", of.get("saved_rows", 0)),
         entries=of.get("entries", of.get("images", 0)) if entries is None else entries,
         bytes=of.get("bytes", 0),

@@ -62,6 +62,11 @@ class StateStore(Generic[T]):
     def nbytes(self) -> int:
         return self._bytes
 
+    @property
+    def snapshots(self) -> tuple[T, ...]:
+        """All of them, the longest unused first."""
+        return tuple(kept.snapshot for kept in self._kept.values())
+
     def find(self, ids: tuple[int, ...], beyond: int = 0) -> Kept[T] | None:
         """The longest snapshot that a prompt of `ids` can read on behind, longer than `beyond` rows.
 

@@ -60,6 +60,19 @@ class Stash:
         except (RuntimeError, MemoryError):
             self._cut()
 
+    def copy(self, start: int, end: int) -> KVRows:
+        """A copy of its rows from `start` to below `end`, wherever they are."""
+        found, at = list[KVRows](), 0
+        for part in self._parts:
+            low, at = at, at + part.keys.shape[2]
+            if start < at and low < end:
+                inside = slice(max(start - low, 0), end - low)
+                found.append(KVRows(part.keys[:, :, inside], part.values[:, :, inside]))
+        if end > self._copied:
+            first = max(start, self._copied)
+            found.append(self._kv.copy(end - first, first))
+        return joined(found)
+
     def put_back(self) -> Held:
         """Its rows are where they were."""
         if self._parts:

@@ -37,13 +37,11 @@ def block_scales_shape(shape: tuple[int, int]) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Fp8Blocks:
-    """value[n, k] = codes[n, k] x scales[n / 128, k / 128]."""
+class _Fp8:
+    """Codes and what they are multiplied by."""
 
     codes: Tensor  # (N, K) e4m3
-    scales: Tensor  # (N / 128, K / 128), each rounded up, in bf16 or fp32
-
-    format = "fp8"
+    scales: Tensor
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -53,6 +51,16 @@ class Fp8Blocks:
     @property
     def nbytes(self) -> int:
         return self.codes.nbytes + self.scales.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Fp8Blocks(_Fp8):
+    """value[n, k] = codes[n, k] x scales[n / 128, k / 128].
+
+    Scales (N / 128, K / 128), each rounded up, are bf16 or fp32.
+    """
+
+    format = "fp8"
 
     def rows(self, start: int, stop: int) -> Tensor:
         """(stop - start, K) in fp32."""
@@ -78,22 +86,10 @@ class Fp8Blocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Fp8Rows:
-    """value[n, k] = codes[n, k] x scales[n]; the form of a head."""
-
-    codes: Tensor  # (N, K) e4m3
-    scales: Tensor  # (N) fp32
+class Fp8Rows(_Fp8):
+    """value[n, k] = codes[n, k] x scales[n]; scales (N) in fp32. The form of a head."""
 
     format = "fp8-rows"
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        rows, columns = self.codes.shape
-        return rows, columns
-
-    @property
-    def nbytes(self) -> int:
-        return self.codes.nbytes + self.scales.nbytes
 
     def rows(self, start: int, stop: int) -> Tensor:
         """(stop - start, K) in fp32, each value rounded once."""

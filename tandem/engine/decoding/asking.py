@@ -7,15 +7,18 @@ the last grid line before that point, on rows that a cold run would have written
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from tandem.engine.decoding.seams import SafePoint
+from tandem.engine.decoding.work import Answer, Ask, Force
 from tandem.engine.errors import NumericalError
 from tandem.engine.text.prompt import Prompt, Span
 from tandem.engine.verbs import Engine, RowsT, SeqT
 
-__all__ = ["ask_in_prompt", "shares_of"]
+__all__ = ["Heard", "ask_in_prompt", "asking_prompt", "shares_of"]
 
 
 def ask_in_prompt(
@@ -26,6 +29,18 @@ def ask_in_prompt(
     No sequence may be open on an engine that holds one at a time. Raises `EngineError` as the verbs do, and whatever
     happens closes what it opened.
     """
+    asking = asking_prompt(prompt, parting, question)
+    seq = engine.open(asking)
+    try:
+        while engine.prefill(seq, len(asking.ids)).done < len(asking.ids):
+            pass
+        return engine.ask(seq, (), options)
+    finally:
+        engine.close(seq)
+
+
+def asking_prompt(prompt: Prompt, parting: int, question: Sequence[int]) -> Prompt:
+    """The prompt of such a question: the first `parting` rows of the turn's, then the ids of `question`."""
     if not 0 < parting <= len(prompt.ids) or not question:
         raise ValueError(f"a question needs ids, and a parting point within the {len(prompt.ids)} rows, not {parting}")
     ids = (*prompt.ids[:parting], *question)
@@ -33,13 +48,24 @@ def ask_in_prompt(
     images = tuple(image for image in prompt.images if image.start < parting)
     if images and images[-1].stop > parting:
         raise ValueError(f"row {parting} is inside an image; a question comes before or after it")
-    seq = engine.open(Prompt(ids, spans, parting, images=images))
-    try:
-        while engine.prefill(seq, len(ids)).done < len(ids):
-            pass
-        return engine.ask(seq, (), options)
-    finally:
-        engine.close(seq)
+    return replace(prompt, ids=ids, spans=spans, insertion=parting, images=images, head=0, session=None)
+
+
+class Heard:
+    """Supervisor of a `Generation` that asks and writes nothing: whoever drives it stops it once `answer` is there.
+
+    Its prompt is an `asking_prompt`, or a question alone, and `generation.ask((), options)` its only request.
+    """
+
+    def __init__(self) -> None:
+        self.answer: Answer | None = None
+
+    def look(self, point: SafePoint) -> Sequence[Force | Ask]:
+        return ()
+
+    def answered(self, answer: Answer) -> Sequence[Force | Ask]:
+        self.answer = answer
+        return ()
 
 
 def shares_of(row: Tensor, options: Sequence[int], position: int) -> tuple[float, ...]:

@@ -9,7 +9,7 @@ import torch
 
 from tandem.engine.decoding.counters import Counters
 from tandem.engine.decoding.sequence import TorchSequence
-from tandem.engine.errors import EngineError, NumericalError
+from tandem.engine.errors import EngineError, NumericalError, SlotDamaged
 from tandem.engine.models.state import State
 
 __all__ = ["Faults", "line"]
@@ -48,7 +48,8 @@ class Faults:
             if isinstance(error, EngineError):
                 seq.sound = seq.sound and not isinstance(error, NumericalError)
                 raise
-            raise EngineError(f"{verb} failed: {line(error)}") from error
+            lasting = isinstance(error, torch.AcceleratorError)  # a device that has failed so does nothing more
+            raise (SlotDamaged if lasting else EngineError)(f"{verb} failed: {line(error)}") from error
 
 
 def line(error: Exception) -> str:

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from tandem.engine.decoding.counters import NO_DRAFTER
 from tandem.engine.decoding.sequence import TorchSequence
-from tandem.engine.drafting.drafter import Drafter, Priced, Remembering
+from tandem.engine.drafting.drafter import Drafter, Draw, Drawing, Drawn, Priced, Remembering
+from tandem.engine.drafting.prices import Shape
 from tandem.engine.drafting.store import read_runs
 from tandem.engine.verbs import EMPTY_TREE, Tree
 
@@ -33,6 +34,7 @@ class Guide:
         self._reads = drafter is not None and drafter.reads_hidden
         # Asked once: what a protocol wants is looked up anew each time, which is work a token would pay.
         self._priced = drafter if isinstance(drafter, Priced) else None
+        self._draws = drafter if isinstance(drafter, Drawing) else None
         self._on = False
         self._rests = False
         self._valid = 0
@@ -67,19 +69,31 @@ class Guide:
             self._valid = len(ids)
         return tree
 
+    def draw(self, ids: Sequence[int], nodes: int, depth: int, draw: Draw | None) -> Drawn:
+        """As `propose`, drawn where the drafter can draw and the text is drawn itself."""
+        if draw is None or self._draws is None or self._ready is None:
+            return Drawn(self.propose(ids, nodes, depth))
+        drafter, nothing = self._draws, Drawn(EMPTY_TREE)
+        return self._safely(lambda: drafter.draw(ids, nodes, depth, draw), nothing)
+
     def learn(self, tree: Tree, accepted: int) -> None:
         if (drafter := self._ready) is not None:
             self._safely(lambda: drafter.learn(tree, accepted), None)
 
-    def paid(self, rows: int, draft_ms: float, verify_ms: float, context: int) -> None:
-        """A pass over `rows` rows behind `context` tokens took so long, and the draft before it."""
+    def paid(self, rows: int, draft_ms: float, verify_ms: float, context: int, shape: Shape) -> None:
+        """A pass over `rows` rows of that shape behind `context` tokens took so long, and the draft before it."""
         if (drafter := self._priced) is not None and self._ready is not None:
-            self._safely(lambda: drafter.paid(rows, draft_ms, verify_ms, context), None)
+            self._safely(lambda: drafter.paid(rows, draft_ms, verify_ms, context, shape), None)
 
     def cut(self, length: int) -> None:
         """Rows from `length` on no longer belong to the sequence."""
         if not self._rests:
             self._valid = min(self._valid, length)
+
+    def lose(self) -> None:
+        """The buffer is another one: no row of it is known."""
+        self._rests = self._on = False
+        self._valid = 0
 
     def end(self, seq: TorchSequence) -> None:
         if (drafter := self._ready) is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from tandem.engine.caches.caching import CacheStats, MemoryView
+from tandem.engine.caches.caching import CacheStats, DiskView, MemoryView
 from tandem.engine.caches.disk_index import DiskSettings
 from tandem.engine.caches.disk_writes import WriteJob
 from tandem.engine.caches.hoard import Hoard
 from tandem.engine.caches.settings import CacheSettings
 from tandem.engine.errors import EngineError
+from tandem.engine.text.replay import Written
 
 __all__ = ["HoardingEngine"]
 
@@ -31,7 +32,11 @@ class HoardingEngine:
         self._hoard.kept(job, outcome, now)
 
     def configure(self, disk: DiskSettings, now: float) -> None:
-        self._hoard.configure(disk, now)
+        if self._hoard.tier is not None:
+            self._hoard.tier.configure(disk, now)
+
+    def disk(self) -> DiskView | None:
+        return None if self._hoard.tier is None else self._hoard.tier.view()
 
     def resize(self, caches: CacheSettings) -> None:
         """Other budgets of the caches in memory; what is above them goes now (ENG-132)."""
@@ -45,6 +50,10 @@ class HoardingEngine:
     def leave(self) -> None:
         """The engine serves no more: other processes may have its folders."""
         self._hoard.leave()
+
+    def written(self) -> tuple[Written, ...]:
+        """What `replay.finalise` finishes a prompt by, before it is opened (ENG-111, SCH-114)."""
+        return self._hoard.written()
 
     def spill(self) -> Mapping[str, int]:
         self._require_idle("caches are spilled")

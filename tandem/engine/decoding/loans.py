@@ -64,6 +64,10 @@ class Lending:
             raise EngineError("this loan is not out")
         return self.loan
 
+    def forget(self) -> None:
+        """What was lent is no more."""
+        self.loan = None
+
     def give_back(self, loan: TorchLoan) -> None:
         """The guest is closed."""
         with torch.inference_mode():

@@ -33,6 +33,10 @@ class Noise:
         stream = np.random.Philox(key=key, counter=np.array([0, 0, index, 0], dtype=np.uint64))
         return _gumbel((stream.random_raw(vocab) >> np.uint64(11)) * np.float64(2.0**-53))
 
+    def uniform(self) -> float:
+        """A fresh number from [0, 1)."""
+        return float(self._shared.random())
+
     def unseeded(self, count: int) -> Tensor:
         """Fresh noise (count, fp64)."""
         return _gumbel(self._shared.random(count))

@@ -11,7 +11,7 @@ from tandem.engine.caches.hoard import Hoard
 from tandem.engine.decoding.guide import Guide
 from tandem.engine.decoding.sight import Eyes
 from tandem.engine.errors import EngineError
-from tandem.engine.models.model import Model
+from tandem.engine.models.model import Drafts, Model
 from tandem.engine.models.state import State
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.verbs import Tree
@@ -73,12 +73,16 @@ class Passes:
 
         Where that token is not `unread`, its row is kept already and the tree's nodes are the only rows.
         """
+        return self._model.verify(*self.drafts(unread, tree, start))
+
+    def drafts(self, unread: Sequence[int], tree: Tree, start: int) -> Drafts:
+        """The same for a pass that is still to come, maybe one of several sequences."""
         ids = [*unread, *tree.tokens]
         self._check_room(start + len(ids))
         # A device fills a tree up to a power of two rows, and those are written as well.
         self._hoard.writing(start, min(start + (1 << (len(ids) - 1).bit_length()), self.window))
         parents = [*range(-1, len(unread) - 1), *(parent + len(unread) for parent in tree.parents)]
-        return self._model.verify(torch.tensor(ids), torch.tensor(parents), start, self._state)
+        return Drafts(torch.tensor(ids), torch.tensor(parents), start, self._state)
 
     def rows(self, hidden: Tensor) -> Tensor:
         """Logits (rows, vocab) of all rows of `hidden`, in one call."""

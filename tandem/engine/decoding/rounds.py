@@ -10,15 +10,20 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from torch import Tensor
+
 from tandem.engine.decoding.counters import NO_DRAFTER, Counters
 from tandem.engine.decoding.faults import Faults
 from tandem.engine.decoding.guide import Guide
 from tandem.engine.decoding.noise import Noise
 from tandem.engine.decoding.passes import Passes
+from tandem.engine.decoding.sampler import draw_of
 from tandem.engine.decoding.sequence import Pending, Rows, TorchSequence
 from tandem.engine.decoding.walk import Walked, walk
+from tandem.engine.drafting.prices import shape_of
 from tandem.engine.drafting.tree import NODES, sound
 from tandem.engine.errors import EngineError
+from tandem.engine.models.model import Drafts
 from tandem.engine.models.state import State
 from tandem.engine.verbs import EMPTY_TREE, Accepted, SamplingRules, Spent, Tree
 
@@ -49,6 +54,7 @@ class Rounds:
     def draft(self, seq: TorchSequence, limit: int) -> Tree:
         if limit < 1:
             raise EngineError("a round commits at least one token")
+        seq.drawn = None
         if not self._guide.is_on or not seq.prompt_read:
             return EMPTY_TREE
         nodes, depth = self._room(seq)
@@ -56,7 +62,9 @@ class Rounds:
         if min(nodes, depth) < 1:
             return EMPTY_TREE
         started = time.perf_counter()
-        tree = self._sound(self._guide.propose(seq.history.ids, nodes, depth), nodes, depth)
+        drawn = self._guide.draw(seq.history.ids, nodes, depth, seq.draw)
+        tree = self._sound(drawn.tree, nodes, depth)
+        seq.drawn = drawn if drawn.shares is not None else None
         seq.drafter, seq.draft_ms = self._guide.name, _ms_since(started)
         return tree
 
@@ -67,7 +75,8 @@ class Rounds:
         started = time.perf_counter()
         if tree.tokens:
             with self._faults.in_verb(seq, "verify"):
-                return self._verify_tree(seq, tree, started)
+                hidden = self._passes.tree(seq.unread if seq.row is None else (), tree, seq.length)
+                return self._verified(seq, tree, hidden, self._passes.rows(hidden), _ms_since(started))
         if seq.row is not None:
             return Rows(seq.row, seq.length - 1)
         with self._faults.in_verb(seq, "verify"):
@@ -76,13 +85,37 @@ class Rounds:
         seq.length, seq.row = length, row
         return Rows(row, length - 1, _ms_since(started))
 
+    def drafts(self, seq: TorchSequence, tree: Tree) -> tuple[Tree, Drafts | None]:
+        """As `verify` up to the pass, which is done for several sequences at once; None where there is none to do."""
+        if tree.tokens:
+            tree = self._sound(tree, *self._room(seq))
+        if not tree.tokens and seq.row is not None:
+            return tree, None
+        with self._faults.in_verb(seq, "verify"):
+            return tree, self._passes.drafts(seq.unread if seq.row is None else (), tree, seq.length)
+
+    def verified(self, seq: TorchSequence, tree: Tree, hidden: Tensor, logits: Tensor, ms: float, slots: int) -> Rows:
+        """The rest of `verify` behind a pass of so many slots. Without a tree it was a step, which is taken at once."""
+        if tree.tokens:
+            return self._verified(seq, tree, hidden, logits, ms, slots)
+        with self._faults.in_verb(seq, "verify", walks=True):
+            self._state.commit([0])
+            self._state.settle()
+        self._guide.read(seq.length, hidden)
+        seq.length, seq.row = seq.length + 1, logits[0]
+        return Rows(logits[0], seq.length - 1, ms, together=slots)
+
     def accept(self, seq: TorchSequence, rows: Rows, rules: SamplingRules) -> Accepted:
+        if rows.fault is not None:
+            raise rows.fault
         started, tree = time.perf_counter(), rows.tree
         if rows.position != len(seq.history) - 1 or (tree.tokens and rows is not seq.verified):
             raise EngineError("these rows are of an earlier verify")
+        # Of one that was cut on its way here nobody knows the distribution, and it is walked as any tree.
+        drawn = seq.drawn if seq.drawn is not None and seq.drawn.tree == tree else None
         drafters = tree.sources or (seq.drafter,) * len(tree.tokens)
         with self._faults.in_verb(seq, "accept", walks=True):
-            walked = walk(rows, rules, seq.history, self._noise)
+            walked = walk(rows, rules, seq.history, self._noise, drawn)
             accepted = tuple(drafters[node] for node in walked.nodes)
             pending = Pending(
                 len(walked.ids), rows.rooted, seq.length, seq.row if tree.tokens else rows.logits, seq.drafter, accepted
@@ -91,11 +124,13 @@ class Rounds:
                 self._commit(seq, rows, walked)
         seq.pending, seq.row, seq.verified = pending, None, None
         spent = Spent(seq.draft_ms, rows.verify_ms, _ms_since(started))
-        if rows.verify_ms:
-            self._guide.paid(max(1, len(tree.tokens) + rows.rooted), seq.draft_ms, rows.verify_ms, rows.position)
+        if rows.verify_ms and rows.together == 1:  # what a pass of several took is no price of one (SCH-069)
+            count = max(1, len(tree.tokens) + rows.rooted)
+            self._guide.paid(count, seq.draft_ms, rows.verify_ms, rows.position, shape_of(tree))
         self._counters.count_round(seq.drafter, drafters, accepted, spent)
         seq.drafter, seq.draft_ms = NO_DRAFTER, 0.0
-        return Accepted(walked.ids, walked.logprobs, len(drafters), len(accepted), spent)
+        seq.draw, seq.drawn = draw_of(rules, self._noise), None
+        return Accepted(walked.ids, walked.logprobs, len(drafters), len(accepted), spent, rows.together)
 
     def trim(self, seq: TorchSequence, count: int) -> None:
         """Keep `count` tokens of what is pending; 0 brings back the row that was kept before the round."""
@@ -113,11 +148,12 @@ class Rounds:
         self._counters.take_back(pending.drafter, pending.count - count, pending.accepted[count:])
         seq.pending = replace(pending, count=count, accepted=pending.accepted[:count]) if count else None
 
-    def _verify_tree(self, seq: TorchSequence, tree: Tree, started: float) -> Rows:
-        hidden = self._passes.tree(seq.unread if seq.row is None else (), tree, seq.length)
-        logits = self._passes.rows(hidden)  # (rows, vocab)
+    def _verified(
+        self, seq: TorchSequence, tree: Tree, hidden: Tensor, logits: Tensor, ms: float, slots: int = 1
+    ) -> Rows:
+        """`hidden` (rows, hidden) and `logits` (rows, vocab) are of the newest token, if it was read, and the tree."""
         root, below = (logits[0], logits[1:]) if seq.row is None else (seq.row, logits)
-        seq.verified = Rows(root, len(seq.history) - 1, _ms_since(started), tree, below, hidden)
+        seq.verified = Rows(root, len(seq.history) - 1, ms, tree, below, hidden, slots)
         return seq.verified
 
     def _commit(self, seq: TorchSequence, rows: Rows, walked: Walked) -> None:

@@ -12,30 +12,52 @@ from tandem.engine.decoding.logprobs import token_logprob
 from tandem.engine.decoding.noise import Noise
 from tandem.engine.decoding.penalties import History, adjust, changes
 from tandem.engine.decoding.ranking import best
+from tandem.engine.decoding.rejection import Proposed, judged
+from tandem.engine.drafting.drafter import Draw
 from tandem.engine.errors import NumericalError
 from tandem.engine.verbs import SamplingRules, TokenLogprob
 
-__all__ = ["GREEDY_BELOW", "kept", "sample"]
+__all__ = ["GREEDY_BELOW", "draw_of", "kept", "sample"]
 
 GREEDY_BELOW = 1e-5
 """Temperatures under this are greedy (ENG-076)."""
 
 
+def draw_of(rules: SamplingRules, noise: Noise) -> Draw | None:
+    """How a drafter may draw for `rules`; None where its likeliest tokens are what serves them.
+
+    A seeded token is one fixed draw, which no rejection may move (ENG-067); and of what a mask leaves of a chain nobody
+    knows the distribution.
+    """
+    if rules.temperature < GREEDY_BELOW or rules.seed is not None or rules.mask is not None:
+        return None
+    asked = rules.temperature if rules.draft_temperature is None else rules.draft_temperature
+    return Draw(asked if asked >= GREEDY_BELOW else 0.0, noise.unseeded)
+
+
 def sample(
-    row: Tensor, rules: SamplingRules, history: History, noise: Noise, *, position: int, path: Sequence[int] = ()
+    row: Tensor,
+    rules: SamplingRules,
+    history: History,
+    noise: Noise,
+    *,
+    position: int,
+    path: Sequence[int] = (),
+    proposed: Proposed | None = None,
 ) -> tuple[int, TokenLogprob | None]:
     """The token that follows `history`, and its log-probability where the rules ask for it.
 
     `row` is (vocab) in fp32 and is not changed. Order: repetition, presence and frequency penalty, n-grams, bias,
     mask, temperature, top_k, top_p, min_p, draw. `NumericalError` carries `position`, the row's place in the sequence.
-    `path` is the end of `history` that the walk of this round has taken, which the mask is asked behind.
+    `path` is the end of `history` that the walk of this round has taken, which the mask is asked behind. A draw without
+    a seed or a mask begins from what was `proposed` for it.
     """
     token = _highest(row, position)
     if changes(rules):
         row = adjust(row, rules, history, path)
         token = _highest(row, position)
     if rules.temperature >= GREEDY_BELOW:
-        token = _draw(row, rules, history.written, noise)
+        token = _draw(row, rules, history.written, noise, proposed)
     return token, None if rules.logprobs is None else token_logprob(row, token, rules.logprobs)
 
 
@@ -47,9 +69,11 @@ def _highest(row: Tensor, position: int) -> int:
     return int(token.item())
 
 
-def _draw(row: Tensor, rules: SamplingRules, index: int, noise: Noise) -> int:
+def _draw(row: Tensor, rules: SamplingRules, index: int, noise: Noise, proposed: Proposed | None) -> int:
     scaled = row.double() / rules.temperature
     ids = kept(scaled, rules)
+    if proposed is not None and draw_of(rules, noise) is not None:
+        return judged(scaled, ids, proposed, noise)
     if rules.seed is None:
         gumbel = noise.unseeded(scaled.shape[0] if ids is None else ids.shape[0])
     else:

@@ -10,8 +10,11 @@ from torch import Tensor
 from tandem.engine.caches.resident import Anchor, Anchors
 from tandem.engine.decoding.counters import NO_DRAFTER
 from tandem.engine.decoding.penalties import History
+from tandem.engine.drafting.drafter import Draw, Drawn
+from tandem.engine.errors import EngineError
 from tandem.engine.models.state import StateCopy
 from tandem.engine.text.prompt import Prompt
+from tandem.engine.text.replay import Run, Whose
 from tandem.engine.verbs import EMPTY_TREE, Tree
 
 __all__ = ["Pending", "Rows", "Snapshot", "TorchSequence"]
@@ -32,6 +35,10 @@ class Rows:
     tree: Tree = EMPTY_TREE
     below: Tensor | None = field(default=None, repr=False)
     hidden: Tensor | None = field(default=None, repr=False)
+    together: int = 1
+    """How many slots shared the pass."""
+    fault: EngineError | None = None
+    """What went wrong with this one of several; its `accept` raises it."""
 
     @property
     def rooted(self) -> bool:
@@ -84,6 +91,10 @@ class TorchSequence:
     drafter: str = NO_DRAFTER
     """Who was asked for this round's draft, and what that took."""
     draft_ms: float = 0.0
+    draw: Draw | None = None
+    """How the last round was drawn, which is how the next one will be: a wrong guess costs time alone."""
+    drawn: Drawn | None = None
+    """This round's draft, where it was drawn."""
     resumed: int = 0
     """Rows that a cache supplied."""
     source: str = ""
@@ -92,7 +103,18 @@ class TorchSequence:
     """Whether the rows below `length` are known to be what a run without a fault writes."""
     forced: list[tuple[int, int]] = field(default_factory=list)
     """Where in the history ids stand that nobody has sampled: from, up to."""
+    unseen: list[Run] | None = field(default_factory=list)
+    """Which of those its client was not shown; None where that is not known."""
     closed: bool = False
+
+    @property
+    def whose(self) -> Whose | None:
+        """What is known of its rows' hidden tokens, for the next prompt of its session (ENG-111)."""
+        if self.prompt.session is None or self.unseen is None:
+            return None
+        runs = [(span.start, span.end) for span in self.prompt.spans if span.kind != "client"] + self.unseen
+        rows = ((start, min(stop, self.length)) for start, stop in runs if start < self.length)
+        return Whose(self.prompt.session, tuple(rows))
 
     @property
     def read(self) -> Sequence[int]:
@@ -121,9 +143,11 @@ class TorchSequence:
             at = stop
         return runs
 
-    def force(self, ids: Sequence[int]) -> None:
+    def force(self, ids: Sequence[int], *, hidden: bool = False) -> None:
         """`ids` now stand at the history's end."""
         self.forced.append((len(self.history), len(self.history) + len(ids)))
+        if hidden and self.unseen is not None:
+            self.unseen.append(self.forced[-1])
         self.history.extend(ids)
 
     @property

@@ -12,7 +12,7 @@ from tandem.engine.verbs import NOTHING_SPENT, Accepted, Spent
 
 __all__ = ["Progress", "Tally"]
 
-_OF_A_SESSION = ("end", "parked", "store")
+_OF_A_SESSION = ("end", "parked", "store", "disk_end")
 """Caches that hold a conversation as it stood when it was left."""
 
 

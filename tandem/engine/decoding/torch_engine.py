@@ -1,41 +1,45 @@
-"""The verbs over a model in torch: one sequence and one buffer (ENG-182, ENG-167)."""
+"""The verbs over a model in torch: one sequence and one buffer a slot (ENG-182, ENG-167, ENG-160)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 import torch
 
-from tandem.engine.caches.hoard import Hoard, Opening
+from tandem.engine.caches.hoard import Hoard
+from tandem.engine.caches.opening import Opening
 from tandem.engine.caches.policy import Policy
-from tandem.engine.caches.resident import ANCHOR_BYTES, Anchors, ResidentPrefix
+from tandem.engine.caches.resident import ANCHOR_BYTES, SPARED, Anchors, ResidentPrefix
 from tandem.engine.caches.settings import NO_CACHES, CacheSettings
+from tandem.engine.caches.side_hoard import SideHoard
 from tandem.engine.caches.sides import Side
 from tandem.engine.decoding.asking import shares_of
 from tandem.engine.decoding.counters import Counters
 from tandem.engine.decoding.faults import Faults
 from tandem.engine.decoding.guide import Guide
-from tandem.engine.decoding.hoarding import HoardingEngine
-from tandem.engine.decoding.loans import Lending, TorchLoan
+from tandem.engine.decoding.joint import Joint
+from tandem.engine.decoding.loans import Lending
 from tandem.engine.decoding.noise import Noise
 from tandem.engine.decoding.passes import Passes
 from tandem.engine.decoding.penalties import History
 from tandem.engine.decoding.rounds import Rounds
 from tandem.engine.decoding.sequence import Rows, Snapshot, TorchSequence
 from tandem.engine.decoding.sight import Eyes
+from tandem.engine.decoding.slotted import SlottedEngine
 from tandem.engine.drafting.drafter import Drafter
 from tandem.engine.errors import EngineError
 from tandem.engine.models.model import Model
 from tandem.engine.shared import shared_length
 from tandem.engine.text.model import TextModel
 from tandem.engine.text.prompt import Prompt
-from tandem.engine.verbs import Accepted, Loan, ModelCard, Prefilled, SamplingRules, Tree
+from tandem.engine.verbs import Accepted, ModelCard, Prefilled, SamplingRules, Tree
 
 __all__ = ["TorchEngine"]
 
 
-class TorchEngine(HoardingEngine):
+class TorchEngine(SlottedEngine):
     """One model and one sequence at a time: while one is open, `open` of a second raises `EngineError`.
 
     The rows for the whole window are reserved here (ENG-033). A closed sequence's rows stay in them, and a next prompt
@@ -63,8 +67,11 @@ class TorchEngine(HoardingEngine):
         fingerprint: str = "",
         policy: Policy | None = None,
         suffix: Side | None = None,
+        beside: TorchEngine | None = None,
     ) -> None:
-        """Without `eyes` no prompt may hold images, without a `fingerprint` nothing is kept on a disk."""
+        """Without `eyes` no prompt may hold images, without a `fingerprint` nothing is kept on a disk. A side slot's
+        engine stands `beside` slot 0's: `add_side` makes it.
+        """
         self._model = model
         self._text = text
         self._card = card
@@ -72,18 +79,25 @@ class TorchEngine(HoardingEngine):
         self._state = model.new_state(card.max_len)
         self._open: TorchSequence | None = None
         each = self._state.bytes_per_anchor
-        limit = anchor_bytes // each if each else None
+        limit = None if not each else anchor_bytes // each if beside is None else SPARED
         self._resident = ResidentPrefix(card.anchor_grid, enabled=resident, end_anchor=end_anchor, limit=limit)
         self._guide = Guide(drafter)
         sides = {name: side for name, side in (("images", eyes), ("suffix", suffix)) if side is not None}
-        self._hoard = Hoard(self._state, self._resident, card.anchor_grid, caches, fingerprint, policy, sides)
+        if beside is None:
+            self._hoard = Hoard(self._state, self._resident, card.anchor_grid, caches, fingerprint, policy, sides)
+        else:
+            self._hoard = SideHoard(beside._hoard, self._state, self._resident, card.anchor_grid)
         self._passes = Passes(model, self._state, card.anchor_grid, self._hoard, self._guide, eyes)
         self._counters = Counters()
         self._faults = Faults(self._state, self._counters)
+        self._noise = noise or Noise()
         self._rounds = Rounds(
-            self._passes, self._state, card.vocab_size, self._guide, noise or Noise(), self._faults, self._counters
+            self._passes, self._state, card.vocab_size, self._guide, self._noise, self._faults, self._counters
         )
         self._lending = Lending(self._state, self._hoard, self._guide)
+        self._joint = Joint(model)
+        self._slots = (self,)
+        self._is_side = beside is not None
 
     @property
     def card(self) -> ModelCard:
@@ -92,6 +106,17 @@ class TorchEngine(HoardingEngine):
     @property
     def text(self) -> TextModel:
         return self._text
+
+    def add_side(self, max_len: int, drafter: Drafter | None = None, nbytes: int | None = None) -> TorchEngine:
+        """One more slot with a window of its own, over this model, these noises and this state store (ENG-160).
+
+        `nbytes`: all that it takes or will take (ENG-124); None: what it takes now.
+        """
+        card = replace(self._card, max_len=max_len)
+        side = TorchEngine(self._model, self._text, card, noise=self._noise, drafter=drafter, beside=self)
+        self._slots = (*self._slots, side)
+        self._hoard.policy.widen(side._state.nbytes if nbytes is None else nbytes)
+        return side
 
     def open(self, prompt: Prompt) -> TorchSequence:
         self._check_prompt(prompt)
@@ -116,7 +141,10 @@ class TorchEngine(HoardingEngine):
         try:
             if self._lending.loan is None:
                 with self._in_verb(seq, "close"):
-                    self._hoard.close(seq.read_keys if seq.sound else None, seq.anchors, self._state.keep)
+                    seq.anchors.whose = seq.whose
+                    before = seq.prompt.asked_at  # a question alone leaves nothing that a prompt could go on from
+                    keys, asks = seq.read_keys if seq.sound and before else None, before < len(seq.prompt.ids)
+                    self._hoard.close(keys, seq.anchors, self._state.keep, asks)
         finally:
             self._guide.end(seq)
             self._forget(seq)
@@ -135,18 +163,12 @@ class TorchEngine(HoardingEngine):
             seq.anchors.prefilled(start, end, self._state.keep())
             self._counters.prefilled_tokens += end - start
             if end == len(ids):
-                self._hoard.prompt_read(seq.prompt.keys, seq.anchors)
+                self._hoard.prompt_read(seq.prompt.keys[: seq.prompt.asked_at], seq.anchors)
         return Prefilled(min(seq.length, len(ids)), len(ids), seq.resumed, seq.source)
 
     def draft(self, seq: TorchSequence, limit: int) -> Tree:
         self._check(seq)
         return self._rounds.draft(seq, limit)
-
-    def verify(self, pairs: Sequence[tuple[TorchSequence, Tree]]) -> list[Rows]:
-        """As the Protocol says, one pass a pair. Of a tree is cut what is no tree or has no room."""
-        for seq, _ in pairs:
-            self._check_read(seq)
-        return [self._rounds.verify(seq, tree) for seq, tree in pairs]
 
     def accept(self, seq: TorchSequence, rows: Rows, rules: SamplingRules) -> Accepted:
         """As the Protocol says. `rules.mask` is read and not committed to: the generation tells it what was written."""
@@ -166,14 +188,14 @@ class TorchEngine(HoardingEngine):
         self._check(seq)
         self._rounds.trim(seq, count)
 
-    def force(self, seq: TorchSequence, ids: Sequence[int]) -> None:
+    def force(self, seq: TorchSequence, ids: Sequence[int], *, hidden: bool = False) -> None:
         self._check_read(seq)
         if not ids:
             return
         with self._in_verb(seq, "force"):
-            hidden, length = self._passes.on([*seq.unread, *ids], seq.length)
-            row = self._passes.row(hidden)
-        seq.force(ids)
+            read, length = self._passes.on([*seq.unread, *ids], seq.length)
+            row = self._passes.row(read)
+        seq.force(ids, hidden=hidden)
         seq.length, seq.row = length, row
         self._counters.forced_tokens += len(ids)
 
@@ -209,35 +231,18 @@ class TorchEngine(HoardingEngine):
             raise EngineError(f"a snapshot of {snapshot.length} rows does not fit {self._passes.window}")
         sound = seq.sound
         shared = shared_length(tuple(seq.read), snapshot.read)
+        # Rows of bit class are the same bits in every sequence of these ids: what is to be written of them may be.
+        exact = max((each.row for each in snapshot.anchors if each.exactness == "bit"), default=0)
         with self._in_verb(seq, "restore"):
-            self._hoard.writing(0, snapshot.length)
+            self._hoard.writing(min(exact, shared) if snapshot.prompt is seq.prompt else 0, snapshot.length)
             seq.sound = False  # until all of it is loaded
             self._state.load(snapshot.state)
         seq.sound = sound
         seq.prompt, seq.history = snapshot.prompt, History(snapshot.prompt.ids, snapshot.output)
-        seq.forced = [(len(snapshot.prompt.ids), len(seq.history))]  # a snapshot does not say
+        seq.forced, seq.unseen = [(len(snapshot.prompt.ids), len(seq.history))], None  # a snapshot does not say
         seq.length, seq.row = snapshot.length, snapshot.row
         seq.resumed, seq.anchors = snapshot.resumed, self._resident.taken_up(snapshot.anchors)
         self._guide.start(seq.history.ids, shared)
-
-    def borrow(self, holder: TorchSequence | None, rows: int) -> TorchLoan:
-        if holder is not self._open:
-            raise EngineError("the holder must be the sequence that is open, or none where none is")
-        loan = self._lending.borrow(holder, rows)
-        self._open = None
-        return loan
-
-    def give_back(self, loan: Loan) -> None:
-        lent = self._lending.out(loan)
-        if self._open is not None:
-            self._forget(self._open)
-        self._lending.give_back(lent)
-        self._open = lent.holder
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no sequence is open and the engine is not lent."""
-        return self._open is None and self._lending.loan is None
 
     def cost(self) -> Mapping[str, int]:
         # A snapshot costs its rows and, apart from them, the recurrent part and the one row of logits.
@@ -252,8 +257,7 @@ class TorchEngine(HoardingEngine):
         opened = self._open  # one look: the engine's thread may close it meanwhile
         rows = opened.length if opened is not None else self._resident.rows
         return {
-            **self._counters.state(),
-            **self._guide.state(),
+            **self._counted(),
             **self._hoard.state(),
             **({} if self._eyes is None else self._eyes.state()),
             "kv_bytes": self._state.kv.nbytes,

@@ -8,8 +8,10 @@ from typing import Final
 
 from tandem.engine.decoding.noise import Noise
 from tandem.engine.decoding.penalties import History
+from tandem.engine.decoding.rejection import proposed_at
 from tandem.engine.decoding.sampler import sample
 from tandem.engine.decoding.sequence import Rows
+from tandem.engine.drafting.drafter import Drawn
 from tandem.engine.verbs import SamplingRules, TokenLogprob, Tree
 
 __all__ = ["Walked", "walk"]
@@ -27,11 +29,12 @@ class Walked:
     logprobs: tuple[TokenLogprob, ...]
 
 
-def walk(rows: Rows, rules: SamplingRules, history: History, noise: Noise) -> Walked:
+def walk(rows: Rows, rules: SamplingRules, history: History, noise: Noise, drawn: Drawn | None = None) -> Walked:
     """From the root on take the target's token of each row and step to the child that carries it, up to an end id.
 
     The tokens are added to `history` as they are taken, so that penalties, n-grams and noise of every row are those of
-    its own path, as in plain decode (ENG-081, ENG-067). A fault leaves it as it was.
+    its own path, as in plain decode (ENG-081, ENG-067). A fault leaves it as it was. `drawn` says of a tree
+    that it is a chain a drafter drew.
     """
     children = _children(rows.tree) if rows.tree.tokens else _NO_CHILDREN
     before = len(history)
@@ -42,7 +45,8 @@ def walk(rows: Rows, rules: SamplingRules, history: History, noise: Noise) -> Wa
     try:
         while node is not None:
             row, place = rows.at(node), rows.position + len(ids)
-            token, logprob = sample(row, rules, history, noise, position=place, path=ids)
+            proposed = proposed_at(drawn, node + 1, row.shape[0])  # the child of a chain's node is the next one
+            token, logprob = sample(row, rules, history, noise, position=place, path=ids, proposed=proposed)
             history.extend((token,))
             ids.append(token)
             if logprob is not None:

@@ -98,8 +98,8 @@ def perform(engine: Engine[SeqT, RowsT], seq: SeqT, work: Work, rules: SamplingR
             tree = allowed(engine.draft(seq, limit), rules.mask)
             [rows] = engine.verify([(seq, tree)])
             return engine.accept(seq, rows, rules)
-        case Force(ids):
-            engine.force(seq, ids)
+        case Force(ids, visible):
+            engine.force(seq, ids, hidden=not visible)
             return Forced(ids)
         case Ask(ids, options):
             return Answer(engine.ask(seq, ids, options))

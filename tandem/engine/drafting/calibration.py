@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-__all__ = ["Calibration"]
+__all__ = ["Calibration", "Depths"]
 
 _LENGTHS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48)
 """Shortest match of each class."""
 _PRIOR = (0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.87, 0.91, 0.94, 0.96, 0.98)
 _PRIOR_TRIALS = 8.0
+_DEPTH_PRIOR = 0.6
 _SERVER_TRIALS = 8.0
 """What the server's rate weighs against a text's own trials."""
 _MOST = 4_000
@@ -50,3 +51,28 @@ class Calibration:
     @staticmethod
     def _class(length: int) -> int:
         return max(0, bisect_right(_LENGTHS, length) - 1)
+
+
+class Depths:
+    """How often the target takes the token at each depth of a drawn chain, all before it taken."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, list[float]] = {}
+
+    def chances(self, depth: int) -> tuple[float, ...]:
+        """The probability that the walk reaches each of `depth` tokens."""
+        chances, reach = list[float](), 1.0
+        for at in range(depth):
+            trials, hits = self._counts.get(at, (0.0, 0.0))
+            reach *= (hits + _PRIOR_TRIALS * _DEPTH_PRIOR) / (trials + _PRIOR_TRIALS)
+            chances.append(reach)
+        return tuple(chances)
+
+    def saw(self, drafted: int, accepted: int) -> None:
+        """Of a chain of `drafted` tokens the first `accepted` were taken."""
+        for at in range(min(accepted + 1, drafted)):
+            counts = self._counts.setdefault(at, [0.0, 0.0])
+            counts[0] += 1.0
+            counts[1] += at < accepted
+            if counts[0] > _MOST:
+                counts[:] = counts[0] / 2, counts[1] / 2

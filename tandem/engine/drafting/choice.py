@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from functools import partial
+from typing import Final, Literal, TypeAlias, get_args
 
 import torch
 
 from tandem.engine.checkpoints.config import ModelConfig
 from tandem.engine.checkpoints.weights import CodedWeights
 from tandem.engine.drafting.agreement import WINDOW, disagreement
-from tandem.engine.drafting.combined import Combined
+from tandem.engine.drafting.block import BlockDrafter
+from tandem.engine.drafting.block_layers import BlockLayers
+from tandem.engine.drafting.block_load import open_block
+from tandem.engine.drafting.combined import Combined, Proposing
 from tandem.engine.drafting.drafter import Drafter
 from tandem.engine.drafting.hot import HotHead
 from tandem.engine.drafting.lookups import NO_LOOKUPS, OpenLookups
+from tandem.engine.drafting.measured import Clock, measured
 from tandem.engine.drafting.mtp import MtpDrafter
+from tandem.engine.drafting.prices import Prices, Table
 from tandem.engine.errors import CheckpointError
 from tandem.engine.models.formats import CpuWeights
 from tandem.engine.models.model import DeviceModel, DraftLayer, Model, Progress, SharingModel
 from tandem.engine.models.registry import device_draft_layer_of, draft_layer_of
+from tandem.engine.models.tapped import Tapped
 from tandem.engine.text.model import TextModel
 
 __all__ = [
@@ -41,8 +49,36 @@ DrafterAsked: TypeAlias = DrafterKind | Literal["auto"]
 """The values of `--drafter`."""
 DRAFTERS: tuple[DrafterKind, ...] = get_args(DrafterKind)
 
+_PROPOSING: Final = Proposing()
 _JOIN = "mtp.fc.weight"
 """A checkpoint has it where it has a drafting layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kit:
+    """What all slots' drafters have in common."""
+
+    layer: DraftLayer | None
+    head: HotHead | None
+    block: tuple[BlockLayers, Tapped] | None
+    lookups: OpenLookups | None
+    barred: tuple[int, ...]
+    proposing: Proposing
+    costs: Table | None
+
+    def drafter(self, window: int) -> Drafter | None:
+        drafters = list[Drafter]()
+        if (layer := self.layer) is not None:
+            drafters.append(_roomy(partial(MtpDrafter, layer, window, hot=self.head), window))
+        if (block := self.block) is not None:
+            drafters.append(_roomy(partial(BlockDrafter, *block, window), window))
+        if self.lookups is not None:
+            drafters.append(self.lookups.drafter(self.barred))
+        if not drafters:
+            return None
+        # Alone as well, for what is proposed has to pay for its verify.
+        store = None if self.lookups is None else self.lookups.store
+        return Combined(drafters, prices=Prices(self.costs), store=store, proposing=self.proposing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +91,10 @@ class Drafting:
     formats: Mapping[str, int] = field(default_factory=dict)
     off: str = ""
     """Why a drafter that was asked for is not used."""
+    target: Tapped | None = None
+    """The model in whose place it is to be served, where the drafter listens to its layers."""
+    beside: Callable[[int], Drafter | None] = lambda window: None
+    """One more over the same weights and texts, for a side slot with that window (ENG-160)."""
 
     @property
     def name(self) -> str:
@@ -105,27 +145,48 @@ def make_drafter(
     window: int,
     hot: int = 0,
     lookups: OpenLookups = NO_LOOKUPS,
+    proposing: Proposing = _PROPOSING,
+    tokenizer: str = "",
+    clock: Clock = time.perf_counter,
 ) -> Drafting:
     """The drafter beside `model`, for sequences of at most `window` tokens; what it needs of `weights` is loaded.
 
     A drafting layer proposes `hot` ids of the vocabulary, 0: all. `lookups`: where a lookup looks beside the request.
+    `tokenizer` is the sha256 of the model's, which a block drafter has to be made for.
+    On CUDA it is measured by `clock`, in seconds, what verifies cost; on the CPU they are taken to cost the same until
+    they have been paid for (ENG-062).
     """
-    config, drafters = model.config, list[Drafter]()
-    nbytes, formats, off = dict[str, int](), Counter[str](), ""
+    config, nbytes, formats, off = model.config, dict[str, int](), Counter[str](), ""
+    layer, head = None, None
     if reads_layer(kind):
         layer = _layer(model, weights, progress, cpu_weights)
         _check(layer, config)
         head = _hot_head(model, hot, cpu_weights)
         off = disagreement(model, text, MtpDrafter(layer, WINDOW, hot=head)) if head else ""
-        if not off:
-            drafters.append(_mtp(layer, window, head))
+        if off:
+            layer = None
+        else:
             nbytes = {"mtp": layer.nbytes} | ({} if head is None else {"hot head": head.nbytes})
             formats.update(layer.formats)
-    if looks_up(kind):
-        drafters.append(lookups.drafter(() if config.vision is None else (config.vision.image_token_id,)))
-    # Alone as well, for what is proposed has to pay for its verify.
-    drafter = Combined(drafters, store=lookups.store) if drafters else None
-    return Drafting(drafter, nbytes, formats, off and f"mtp: {off}")
+    block = None
+    if proposing.block is not None:
+        block = open_block(proposing.block, model, tokenizer, progress, cpu_weights)
+        nbytes, formats = nbytes | {"block": block[0].nbytes}, formats + Counter(block[0].formats)
+    looks = looks_up(kind)
+    kit = _Kit(
+        layer,
+        head,
+        block,
+        lookups if looks else None,
+        () if config.vision is None else (config.vision.image_token_id,),
+        proposing,
+        measured(model, window, clock) if (looks or layer is not None) and _is_cuda(model) else None,
+    )
+    return Drafting(kit.drafter(window), nbytes, formats, off and f"mtp: {off}", block and block[1], kit.drafter)
+
+
+def _is_cuda(model: Model) -> bool:
+    return isinstance(model, DeviceModel) and model.placement.device.type == "cuda"
 
 
 def _layer(model: Model, weights: CodedWeights, progress: Progress, cpu_weights: CpuWeights) -> DraftLayer:
@@ -148,9 +209,9 @@ def _hot_head(model: Model, hot: int, cpu_weights: CpuWeights) -> HotHead | None
     return HotHead(model.head, ids, model.config.hidden_size, cpu_weights)
 
 
-def _mtp(layer: DraftLayer, window: int, hot: HotHead | None) -> MtpDrafter:
+def _roomy(make: Callable[[], Drafter], window: int) -> Drafter:
     try:
-        return MtpDrafter(layer, window, hot=hot)
+        return make()
     except (RuntimeError, MemoryError) as error:
         raise CheckpointError(f"no memory for the drafter's window of {window} tokens; lower --max-len") from error
 

@@ -17,8 +17,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from tandem.engine.drafting.calibration import Depths
+from tandem.engine.drafting.drafter import Draw, Drawn
 from tandem.engine.drafting.hot import HotHead
-from tandem.engine.drafting.tree import Trie, cut
+from tandem.engine.drafting.routing import NARROW, WIDE
+from tandem.engine.drafting.tree import Trie, chain, cut
 from tandem.engine.models.model import DraftLayer
 from tandem.engine.verbs import EMPTY_TREE, Tree
 
@@ -44,6 +47,7 @@ class MtpDrafter:
 
     name = "mtp"
     reads_hidden = True
+    widths = (NARROW, WIDE)
 
     def __init__(
         self,
@@ -65,6 +69,8 @@ class MtpDrafter:
         self._waiting: list[Tensor] = []  # hidden states (rows, hidden) of the rows behind them
         self._newest: Tensor | None = None  # (1, hidden): the layer's own state of the last row held
         self._cuts: dict[int, Tensor] = {}  # (1, hidden) of the row before each row at which the prompt was cut
+        self._taken_by_depth = Depths()
+        self._chain: tuple[int, ...] = ()  # the last one that was drawn
 
     @property
     def nbytes(self) -> int:
@@ -102,8 +108,19 @@ class MtpDrafter:
             state = self._state(ids)
             return EMPTY_TREE if state is None else self._drawn(state, nodes, depth)
 
+    def chances(self, nodes: int, depth: int) -> tuple[float, ...]:
+        """The probability that the walk reaches each token of the longest chain that may be drawn."""
+        return self._taken_by_depth.chances(max(0, min(nodes, depth, self._depth)))
+
+    def draw(self, ids: Sequence[int], nodes: int, depth: int, draw: Draw) -> Drawn:
+        with torch.inference_mode():
+            chances, state = self.chances(nodes, depth), self._state(ids)
+            return Drawn(EMPTY_TREE) if state is None or not chances else self._sampled(state, chances, draw)
+
     def learn(self, tree: Tree, accepted: int) -> None:
-        """It has nothing to learn from."""
+        if self._chain and tree.tokens == self._chain:
+            self._taken_by_depth.saw(len(self._chain), accepted)
+        self._chain = ()
 
     def end(self) -> None:
         """What it holds may serve the next sequence."""
@@ -173,6 +190,28 @@ class MtpDrafter:
                 break  # nothing deeper is better than what there is
             state = self._layer.forward(torch.tensor(tokens[:1]), state, self._held + step, self._cache)
         return cut(trie.tree(), nodes)
+
+    def _sampled(self, state: Tensor, chances: Sequence[float], draw: Draw) -> Drawn:
+        """As many tokens as there are `chances`, each drawn behind those before it."""
+        tokens, shares = list[int](), list[Tensor]()
+        for step in range(min(len(chances), self._cache.max_len - self._held + 1)):
+            logits = (self._layer if self._hot is None else self._hot).logits(state)[0].double()
+            if not logits.isfinite().all():
+                break
+            if not draw.temperature:
+                at = int(logits.argmax().item())
+                shares.append(torch.zeros_like(logits).index_fill_(0, torch.tensor(at), 1.0))
+            else:
+                shares.append(torch.softmax(logits / draw.temperature, dim=0))
+                at = int((logits / draw.temperature + draw.noise(len(logits))).argmax().item())
+            tokens.append(at if self._hot is None else int(self._hot.ids[at].item()))
+            if step + 1 < len(chances):
+                state = self._layer.forward(torch.tensor(tokens[-1:]), state, self._held + step, self._cache)
+        if not tokens:
+            return Drawn(EMPTY_TREE)
+        self._chain = tuple(tokens)
+        tree = chain(tokens, chances[: len(tokens)], self.name)
+        return Drawn(tree, torch.stack(shares), None if self._hot is None else self._hot.ids)
 
     def _best(self, state: Tensor, count: int) -> tuple[list[int], list[float]]:
         """The likeliest tokens that `state` predicts, the likeliest first, and their probabilities."""

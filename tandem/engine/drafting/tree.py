@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from tandem.engine.verbs import EMPTY_TREE, Tree
 
 T = TypeVar("T")
 
-__all__ = ["NODES", "Trie", "chain", "cut", "depths", "merged", "sound"]
+__all__ = ["NODES", "SHARES", "Trie", "chain", "cut", "depths", "merged", "share", "sound", "walked"]
 
 NODES = 31
 """Drafted nodes of the widest tree; the root makes the 32nd row (ENG-056)."""
+SHARES: Final = {1: NODES, 2: 16, 3: 10, 4: 8}
+"""Nodes of each tree where so many slots verify together (SCH-065)."""
 
 
 class Trie:
@@ -126,6 +128,22 @@ def cut(tree: Tree, nodes: int) -> Tree:
         tuple(tree.scores[node] for node in kept) if tree.scores else (),
         tuple(tree.sources[node] for node in kept) if tree.sources else (),
     )
+
+
+def share(slots: int) -> int:
+    """Nodes that each of `slots` trees of one pass may have, so that it has about as many rows as the widest tree."""
+    return SHARES.get(slots, (NODES + 1) // slots)
+
+
+def walked(tree: Tree, tokens: Sequence[int]) -> int:
+    """How many of `tokens` stand on one path from the root."""
+    children = {pair: node for node, pair in enumerate(zip(tree.parents, tree.tokens, strict=True))}
+    node, count = -1, 0
+    for token in tokens:
+        if (node := children.get((node, token), -1)) < 0:
+            break
+        count += 1
+    return count
 
 
 def _reach(tree: Tree) -> list[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from tandem.engine.caches.caching import CacheStats, MemoryView
+from tandem.engine.caches.caching import CacheStats, DiskView, MemoryView
 from tandem.engine.errors import EngineError
 
 if TYPE_CHECKING:  # torch, which these need, takes a second to import
@@ -26,6 +26,9 @@ class FakeCaching:
 
     def configure(self, disk: DiskSettings, now: float) -> None:
         """There is nothing to set."""
+
+    def disk(self) -> DiskView | None:
+        return None
 
     def spill(self) -> Mapping[str, int]:
         return {}

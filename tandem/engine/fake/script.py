@@ -13,6 +13,8 @@
 | `prefill_ms_per_token` | and a prompt token                                                                         |
 | `block`                | tokens a round                                                                             |
 | `fail_at`              | index of the output token at which the engine raises; those before it stand                |
+| `choose`               | what a hidden question is answered: `{"code_edit": 0.9}`, options by their name or letter; |
+|                        | the others share the rest; absent: all are alike                                           |
 
 With `loop`, and with `eos` false, the end token never comes of the script itself.
 
@@ -48,6 +50,7 @@ Piece: TypeAlias = bytes | int
 """What one token is to say: its bytes, or the id of a special token."""
 
 _Ms: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=3_600_000)]
+_Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class _Bytes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,6 +69,7 @@ class _Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prefill_ms_per_token: _Ms = 0.0
     block: Annotated[int, msgspec.Meta(ge=1, le=32)] = 1
     fail_at: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    choose: dict[str, _Share] = msgspec.field(default_factory=dict)
 
 
 class _Top(_Turn, frozen=True, forbid_unknown_fields=True):
@@ -83,6 +87,7 @@ class Script:
     prefill_ms_per_token: float = 0.0
     block: int = 1
     fail_at: int | None = None
+    choose: tuple[tuple[str, float], ...] = ()
 
     @classmethod
     def of_text(cls, text: str) -> Script:
@@ -94,6 +99,19 @@ class Script:
         text = b"".join(_SPELLED[piece] if isinstance(piece, int) else piece for piece in self.says[0])
         closer, opener = text.find(_CLOSER), text.find(_OPENER)
         return closer >= 0 and not 0 <= opener < closer
+
+    def shares(self, options: Sequence[bytes]) -> tuple[float, ...]:
+        """Probabilities of a question's options, each given as the text of its first token (ENG-041)."""
+        named = {at: share for at, option in enumerate(options) if (share := self._share(option)) is not None}
+        if not named or (len(named) == len(options) and not any(named.values())):
+            return (1.0 / len(options),) * len(options)
+        rest = max(1.0 - sum(named.values()), 0.0) / max(len(options) - len(named), 1)
+        shares = [named.get(at, rest) for at in range(len(options))]
+        return tuple(share / sum(shares) for share in shares)
+
+    def _share(self, option: bytes) -> float | None:
+        """Of the name that begins with this token; several may, and the first counts."""
+        return next((share for name, share in self.choose if option and name.encode().startswith(option)), None)
 
 
 def find_script(messages: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> Script:
@@ -142,6 +160,7 @@ def _script(spec: _Turn, path: str) -> Script:
         prefill_ms_per_token=spec.prefill_ms_per_token,
         block=spec.block,
         fail_at=spec.fail_at,
+        choose=tuple(spec.choose.items()),
     )
 
 

@@ -16,7 +16,7 @@ __all__ = ["FakeLoan", "FakeRows", "FakeSeq", "FakeSnapshot"]
 _CLOSER: Final = b"</think>"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class FakeSeq:
     """A sequence: how far its prompt is read, what it has written, and where in its script it is."""
 
@@ -27,6 +27,7 @@ class FakeSeq:
     fixed: tuple[int, ...]
     room: int
     """Rows that it may have."""
+    slot: int = 0
     read: int = 0
     output: list[int] = field(default_factory=list)
     written: int = 0
@@ -37,6 +38,11 @@ class FakeSeq:
     pending: int = 0
     """Tokens of the last accept as long as it can be taken back, `accepted` drafted ones among them."""
     accepted: int = 0
+
+    @property
+    def keys(self) -> tuple[int, ...]:
+        """Key ids of the rows that there are; the newest token has none yet."""
+        return (*self.prompt.keys[: self.read], *self.output[:-1])
 
     def take_back(self, count: int) -> None:
         """The last `count` accepted tokens were not written: the script stands before them."""
@@ -85,6 +91,10 @@ class FakeRows:
 
     tree: Tree
     scripted: tuple[int, ...]
+    together: int = 1
+    """How many slots shared the pass."""
+    fault: str = ""
+    """What went wrong with this one of several."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ class FakeText:
 
     vocab_size = VOCAB_SIZE
     end_ids = frozenset({IM_END, END_OF_TEXT})
+    turn_ends = frozenset({IM_END})
     is_open_vocabulary = True
     markers: Mapping[str, int] = MappingProxyType(SPECIALS)
 

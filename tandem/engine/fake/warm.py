@@ -7,7 +7,7 @@ give up, by level, and `reserved` those it may not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -86,10 +86,18 @@ class WarmFakeEngine(FakeEngine):
 
     def close(self, seq: FakeSeq) -> None:
         if not seq.closed and self._found.pop(seq.number, None) is not None and seq.read:
-            # The newest token has no row yet.
-            ids = (*seq.prompt.keys[: seq.read], *seq.output[:-1])
-            self._held = _Held(ids, min(seq.read, len(seq.prompt.ids)))
+            self._held = _Held(seq.keys, min(seq.read, len(seq.prompt.ids)))
         super().close(seq)
+
+    def rebuild(self) -> None:
+        super().rebuild()
+        self._held, self._under, self._found = _Held(), None, {}
+
+    def resident(self) -> tuple[Sequence[int], int]:
+        """A conversation under a guest waits for its next turn."""
+        if self._under is not None:
+            return self._under.ids, self._under.prompt
+        return super().resident() if self._opened else (self._held.ids, self._held.prompt)
 
     def caches(self) -> Mapping[str, CacheStats]:
         """The resident conversation, in rows for bytes."""
@@ -121,12 +129,12 @@ class WarmFakeEngine(FakeEngine):
             given[level] = self.levels.pop(level)
         reserved = self.memory().reserved
         if given:
-            self._events.append(Event("shed", self._clock, self._workspace, reserved, reserved, given))
+            self._events.append(Event("shed", self._device.clock, self._workspace, reserved, reserved, given))
         if reserved + self._workspace <= self._peak:
             self._refusals = 0
             return
         self._refusals += 1
-        self._events.append(Event("refuse", self._clock, self._workspace, reserved, reserved))
+        self._events.append(Event("refuse", self._device.clock, self._workspace, reserved, reserved))
         told = {"allocated": reserved, "reserved": reserved, "need": self._workspace, "peak": self._peak}
         numbers = {**told, "in_a_row": self._refusals, "retry_after": RETRY_AFTER}
         raise MemoryRefused(f"no memory for a prompt: {told}", numbers=numbers)

@@ -59,6 +59,10 @@ class Graphs:
     def __init__(self, device: torch.device, report: dict[str, str]) -> None:
         self._device = device
         self._report = report
+        self.forget()
+
+    def forget(self) -> None:
+        """Capture anew what is run: the buffers lie elsewhere."""
         self._captured: dict[Shape, Captured[Any]] = {}
         self._inputs: dict[tuple[int, str], Inputs] = {}
 
@@ -89,6 +93,12 @@ class DeviceState(State):
     def put_back(self, recurrent: Recurrent) -> None:
         """What was kept in a file comes back on the CPU."""
         super().put_back(recurrent.at(self.kv.keys.device))
+
+    def renew(self) -> None:
+        """Nothing of before is reached any more: the places and the graphs are given up with the rows."""
+        self.graphs.forget()
+        super().renew()
+        self.places = Places(self.empty)
 
     def lend(self, rows: int) -> Lent:
         """A pending commit's records lie where the guest's verifies write theirs, so they are copied."""

@@ -12,11 +12,12 @@ from torch import Tensor
 from tandem.engine.checkpoints.rows import Rows, Stack, chunks, rows_of
 from tandem.engine.models.digits import DigitMatrix
 from tandem.engine.models.matrix import DenseMatrix, Matrix
+from tandem.engine.models.nibbles import NibbleMatrix
 from tandem.engine.models.packed import Int4Matrix, Int8Matrix
+from tandem.engine.native import native
 
 __all__ = [
     "CPU_WEIGHTS",
-    "KERNELS",
     "CpuMatrix",
     "CpuTable",
     "CpuWeights",
@@ -25,31 +26,47 @@ __all__ = [
     "copies",
     "default_for",
     "dense",
+    "kernel_of",
     "matrix",
     "stacked",
     "table",
 ]
 
 CpuWeights: TypeAlias = Literal["fp32", "bf16", "int8", "int4"]
-CpuMatrix: TypeAlias = DenseMatrix | DigitMatrix | Int8Matrix | Int4Matrix
+CpuMatrix: TypeAlias = DenseMatrix | DigitMatrix | Int8Matrix | NibbleMatrix | Int4Matrix
 CpuTable: TypeAlias = DenseMatrix | DigitMatrix | Int8Matrix
 """A table is a matrix as well, so a tied head is the embedding itself."""
 
 CPU_WEIGHTS: tuple[CpuWeights, ...] = get_args(CpuWeights)
 _FOUR_BITS = frozenset({"Q4_0", "Q4_1"})
 
-KERNELS: Mapping[str, str] = MappingProxyType(
+_KERNELS: Mapping[str, str] = MappingProxyType(
     {
         "fp32": "torch linear",
         "bf16": "torch linear, mv for one row",
         "int8": "onednn integers, else torch weight_int8pack",
         "int4": "torch weight_int4pack",
+        "layers": "torch",
     }
 )
-"""What multiplies a matrix, by its format in memory; for the load report (ENG-031)."""
+_OURS: Mapping[str, str] = MappingProxyType(
+    {
+        "int8": "integers in C, onednn integers, else torch weight_int8pack",
+        "int4": "integers in C",
+        "layers": "C for few rows",
+    }
+)
+"""The same where `tandem.engine.native` serves."""
 
 Part: TypeAlias = tuple[Tensor | Rows, Tensor | None]
 """A weight (N, K), whole or read by rows, and its bias (N) in fp32."""
+
+
+def kernel_of(form: str) -> str:
+    """What multiplies a matrix of that format in memory, and what norms and attends (`layers`); for the load report
+    (ENG-031).
+    """
+    return ({} if native() is None else _OURS).get(form) or _KERNELS.get(form, form)
 
 
 def default_for(formats: Iterable[str]) -> CpuWeights:
@@ -65,7 +82,8 @@ def default_for(formats: Iterable[str]) -> CpuWeights:
 def matrix(weight: Tensor | Rows, bias: Tensor | None, kind: CpuWeights) -> CpuMatrix:
     """A layer's matrix. A shape that has no kernel of `kind` gets the next wider one."""
     if kind == "int4" and Int4Matrix.takes(weight.shape):
-        return Int4Matrix(weight, bias, keeps_copy=Int4Matrix.may_keep_copy(weight.shape))
+        form = NibbleMatrix if NibbleMatrix.takes(weight.shape) else Int4Matrix
+        return form(weight, bias, keeps_copy=Int4Matrix.may_keep_copy(weight.shape))
     return table(weight, bias, kind)
 
 
@@ -111,7 +129,7 @@ def bytes_of(shape: Sequence[int], kind: CpuWeights, *, layer: bool) -> int:
 
 def copies(matrices: Iterable[Matrix]) -> dict[str, int]:
     """Bytes of the bf16 copies that matrices keep, which a single row does not read: a group of `Model.nbytes`."""
-    count = sum(matrix.copy_nbytes for matrix in matrices if isinstance(matrix, Int4Matrix))
+    count = sum(matrix.copy_nbytes for matrix in matrices if isinstance(matrix, NibbleMatrix | Int4Matrix))
     return {"copies": count} if count else {}
 
 

@@ -42,9 +42,19 @@ class KVCache:
     """
 
     def __init__(self, layers: int, kv_heads: int, max_len: int, head_dim: int, placement: Placement = CPU) -> None:
+        self._shape, self._placement = (layers, 2 * kv_heads, max_len, head_dim), placement
+        self.renew()
+
+    def renew(self) -> None:
+        """Other memory for the same rows; the old is given up first, and where there is no new one there are none."""
+        layers, heads, _, head_dim = self._shape
+        self._hold(torch.empty(layers, heads, 0, head_dim, dtype=self._placement.kv, device=self._placement.device))
         # Zeros and not `empty`: the pages are touched here, so a start that succeeds has its memory.
-        self._rows = torch.zeros(layers, 2 * kv_heads, max_len, head_dim, dtype=placement.kv, device=placement.device)
-        self.keys, self.values = self._rows[:, :kv_heads], self._rows[:, kv_heads:]
+        self._hold(torch.zeros(self._shape, dtype=self._placement.kv, device=self._placement.device))
+
+    def _hold(self, rows: Tensor) -> None:
+        kv_heads = rows.shape[1] // 2
+        self._rows, self.keys, self.values = rows, rows[:, :kv_heads], rows[:, kv_heads:]
 
     @staticmethod
     def bytes_for(layers: int, kv_heads: int, max_len: int, head_dim: int, placement: Placement = CPU) -> int:
@@ -61,7 +71,8 @@ class KVCache:
 
     @property
     def bytes_per_token(self) -> int:
-        return self.nbytes // self.max_len
+        layers, heads, _, head_dim = self._shape
+        return layers * heads * head_dim * self._placement.kv.itemsize
 
     def views(self, start: int, end: int) -> list[LayerRows]:
         """Every layer's part in a forward of the rows from `start` to below `end`.

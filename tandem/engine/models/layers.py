@@ -14,12 +14,15 @@ from torch.nn import functional
 
 from tandem.engine.kernels.trees import seen
 from tandem.engine.models.matrix import Matrix
+from tandem.engine.native import native
 
 __all__ = ["attend", "behind", "causal", "joined", "parted", "rms", "rms_apart", "swiglu"]
 
 
 def rms(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """RMS norm (arXiv:1910.07467) of (T, hidden)."""
+    if (ours := native()) is not None and (normed := ours.rms_norm(x, weight, eps)) is not None:
+        return normed
     if x.shape[0] == 1:
         # Three small kernels in place of the six that torch takes on a CPU: decoding is made of calls.
         row = x[0]
@@ -72,6 +75,8 @@ def behind(parents: Tensor, start: int) -> tuple[Tensor, Tensor]:
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
     """Softmax attention of (T, H, D) over (1, K, L, D), query heads grouped over the kv heads: (T, H D)."""
+    if (ours := native()) is not None and (made := ours.attention(q, k, v, mask)) is not None:
+        return made
     rows, heads, size = q.shape
     if rows == 1:
         # The group's heads as rows of one kv head: each key is read once for all of them, and nothing is copied.

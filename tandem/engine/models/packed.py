@@ -19,7 +19,17 @@ from torch.nn import functional
 from tandem.engine.checkpoints.rows import Rows, chunks
 from tandem.engine.models.matrix import DenseMatrix
 
-__all__ = ["BOUND", "GROUP", "INT4_ROWS", "INT8_ROWS", "Int4Matrix", "Int8Matrix", "int8_codes"]
+__all__ = [
+    "BOUND",
+    "GROUP",
+    "INT4_ROWS",
+    "INT8_ROWS",
+    "Int4Matrix",
+    "Int8Matrix",
+    "int4_codes",
+    "int4_values",
+    "int8_codes",
+]
 
 BOUND = 2 * 2.0**-8
 """Two roundings to bf16, which keeps eight bits: of x and a weight, and of a sum and its product with a scale."""
@@ -121,12 +131,12 @@ class Int4Matrix:
         self._scales_zeros = torch.empty(columns // GROUP, rows, 2, dtype=torch.bfloat16)
         copy = torch.empty(rows, columns, dtype=torch.bfloat16) if keeps_copy else None
         for at, chunk in chunks(weight):
-            codes, scales, zeros = _quantised(chunk)
+            codes, scales, zeros = int4_codes(chunk)
             # Rows are interleaved within blocks that no chunk cuts, so packed parts are parts of the packed whole.
             self._codes[at] = torch._convert_weight_to_int4pack_for_cpu(codes, 1)
             self._scales_zeros[:, at] = torch.stack((scales, zeros), dim=-1).transpose(0, 1)
             if copy is not None:
-                copy[at] = _values(codes, scales, zeros)
+                copy[at] = int4_values(codes, scales, zeros)
         self._copy = None if copy is None else DenseMatrix(copy)
         self._bias = bias
 
@@ -181,7 +191,7 @@ class Int4Matrix:
     @staticmethod
     def dequantised(weight: Tensor) -> Tensor:
         """(N, K) in fp32: what `weight` becomes. The packed codes have a layout of the processor's own."""
-        return _values(*_quantised(weight))
+        return int4_values(*int4_codes(weight))
 
 
 @lru_cache(maxsize=1)
@@ -205,13 +215,13 @@ def _unpacked(packed: Tensor) -> Tensor:
     return codes.view(columns, rows)
 
 
-def _values(codes: Tensor, scales: Tensor, zeros: Tensor) -> Tensor:
+def int4_values(codes: Tensor, scales: Tensor, zeros: Tensor) -> Tensor:
     """What codes (N, K) stand for, in fp32."""
     groups = codes.view(codes.shape[0], -1, GROUP) - 8
     return (groups * scales.float()[..., None] + zeros.float()[..., None]).view(codes.shape)
 
 
-def _quantised(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def int4_codes(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Codes (N, K) in int32, scales and zeros (N, K / 32) in bf16."""
     groups = weight.view(weight.shape[0], -1, GROUP)
     low, high = groups.aminmax(dim=-1)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from tandem.engine.checkpoints.config import ModelConfig
 from tandem.engine.errors import CheckpointError
-from tandem.engine.models.llama import load_llama
+from tandem.engine.models.llama import declared_fit, load_llama
 from tandem.engine.models.model import Load, LoadDraftLayer, LoadDraftLayerOnDevice, LoadOnDevice
 from tandem.engine.models.qwen3_5 import load_mtp, load_mtp_device, load_qwen3_5, load_qwen3_5_device
 
@@ -18,6 +19,7 @@ __all__ = [
     "device_draft_layer_of",
     "device_package_of",
     "draft_layer_of",
+    "fit_of",
     "package_of",
 ]
 
@@ -25,6 +27,7 @@ PACKAGES: Mapping[str, Load] = MappingProxyType({"llama": load_llama, "qwen3_5":
 DEVICE_PACKAGES: Mapping[str, LoadOnDevice] = MappingProxyType({"qwen3_5": load_qwen3_5_device})
 DRAFT_LAYERS: Mapping[str, LoadDraftLayer] = MappingProxyType({"qwen3_5": load_mtp})
 DEVICE_DRAFT_LAYERS: Mapping[str, LoadDraftLayerOnDevice] = MappingProxyType({"qwen3_5": load_mtp_device})
+FITS: Mapping[str, Callable[[ModelConfig], Mapping[str, object]]] = MappingProxyType({"llama": declared_fit})
 
 
 def package_of(architecture: str) -> Load:
@@ -49,3 +52,9 @@ def draft_layer_of(architecture: str) -> LoadDraftLayer | None:
 def device_draft_layer_of(architecture: str) -> LoadDraftLayerOnDevice | None:
     """The same beside a model on a device."""
     return DEVICE_DRAFT_LAYERS.get(architecture)
+
+
+def fit_of(config: ModelConfig) -> Mapping[str, object]:
+    """What the package of a checkpoint declares to the conductor (FIT-004); empty where it declares nothing."""
+    declare = FITS.get(config.architecture)
+    return {} if declare is None else declare(config)

@@ -140,6 +140,13 @@ class State:
         self.writable = self.max_len
         self._recurrent, self._verified = lent.recurrent, lent.verified
 
+    def renew(self) -> None:
+        """Other memory for all of it, where nothing has been read. Without any it has no rows."""
+        self.put_back(self.empty)
+        self.writable = 0
+        self.kv.renew()
+        self.writable = self.kv.max_len
+
     def verified(self, start: int, records: tuple[LayerRecords, ...]) -> None:
         """A pass over a tree has written scratch rows from `start` on, and `records` of its recurrent layers."""
         self._verified = _Verified(start, records)

@@ -30,7 +30,7 @@ _TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn
 
 
 def turn_ends(tokenizer: BpeTokenizer, template: str) -> frozenset[int]:
-    """Ids of the markers with which `template` ends an assistant's turn, by the names in use."""
+    """Ids of the markers with which `template` ends a turn, by the names in use."""
     ids = (tokenizer.id_of(text) for text in _TURN_ENDS if text in template)
     return frozenset(token for token in ids if token is not None)
 
@@ -90,6 +90,11 @@ class CheckpointText:
     def end_ids(self) -> frozenset[int]:
         """Ids that end a generation (ENG-092)."""
         return self._end_ids
+
+    @property
+    def turn_ends(self) -> frozenset[int]:
+        """Ids with which the template ends a turn (NOTE-001)."""
+        return self._turn_ends
 
     @property
     def markers(self) -> Mapping[str, int]:

@@ -44,6 +44,12 @@ class TextModel(Protocol):
         """Ids that end a generation and are never delivered as text (ENG-092)."""
 
     @property
+    def turn_ends(self) -> frozenset[int]:
+        """Ids with which the template ends a turn, of any role: a note goes right before one (NOTE-001). Empty where
+        the template has none.
+        """
+
+    @property
     def markers(self) -> Mapping[str, int]:
         """Ids of the tokens that only a template or the model writes, by their text: `<think>`, `<tool_call>` …"""
 

@@ -41,6 +41,8 @@ class Prompt:
     """In the order of their rows."""
     head: int = 0
     """Rows of system text and tools, which other conversations begin with as well; 0 where nobody knows (ENG-112)."""
+    session: str | None = None
+    """Whose it is, an opaque value, where a plan lets hidden tokens of earlier turns be put back (ENG-111)."""
 
     def __post_init__(self) -> None:
         at = 0
@@ -71,6 +73,12 @@ class Prompt:
         for image in self.images:
             keys[image.start : image.stop] = [image.key] * image.patches.rows
         return tuple(keys)
+
+    @property
+    def asked_at(self) -> int:
+        """Rows before the hidden question that it ends with (ENG-042); all of them where it asks none."""
+        last = self.spans[-1] if self.spans else None
+        return last.start if last is not None and last.kind == "question" else len(self.ids)
 
     @property
     def client_tokens(self) -> int:

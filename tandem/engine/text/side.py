@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["SIDE_SHAPES", "SideShape", "side_shape"]
+__all__ = ["SIDE_SHAPES", "SideShape", "opening", "side_shape"]
 
 _HEAD = 1_000
 """Characters of a message that are looked at; every opening is shorter."""
@@ -65,12 +65,19 @@ SIDE_SHAPES = (
 
 def side_shape(messages: Sequence[Mapping[str, Any]], *, has_tools: bool) -> SideShape | None:
     """The shape of a request, None where it has none. Runs of whitespace count as one space."""
+    role, head = opening(messages, has_tools=has_tools)
+    return next((shape for shape in SIDE_SHAPES if shape.role == role and head.startswith(shape.opens)), None)
+
+
+def opening(messages: Sequence[Mapping[str, Any]], *, has_tools: bool) -> tuple[str, str]:
+    """The role of the message that may tell a side request, and how it begins; two empty texts where none may.
+
+    It is the first message where that is a system one, or a user's only one.
+    """
     if has_tools or not messages:
-        return None
+        return "", ""
     first = messages[0]
     role, content = first.get("role"), first.get("content")
-    if not isinstance(content, str) or (role == "user" and len(messages) != 1):
-        return None
-    role = "system" if role == "developer" else role
-    head = " ".join(content[:_HEAD].split())
-    return next((shape for shape in SIDE_SHAPES if shape.role == role and head.startswith(shape.opens)), None)
+    if not isinstance(content, str) or role not in ("system", "developer", "user") or (role == "user" and messages[1:]):
+        return "", ""
+    return "user" if role == "user" else "system", " ".join(content[:_HEAD].split())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["PING", "about", "comment", "prefill", "waiting"]
+__all__ = ["PING", "comment", "prefill", "waiting"]
+
+GIB = 1 << 30
 
 
 def comment(text: str) -> bytes:
@@ -22,21 +24,15 @@ def prefill(done: int, total: int, image: tuple[int, int] | None = None) -> byte
     return comment(f"prefill {done}/{total}{seeing}")
 
 
-def waiting(position: int, waited_s: float, estimate_s: float | None = None, *, own_work: bool = False) -> bytes:
-    """Place in the queue (1 runs next), the wait ahead where it can be told, and the wait so far (API-142)."""
+def waiting(position: int, waited_s: float, estimate: str | None = None, *, missing: int = 0) -> bytes:
+    """Place in the queue (1 runs next), the wait ahead where it can be told, and the wait so far (API-142).
+
+    Where memory is waited for there is no time to tell, but the bytes that are `missing` (SCH-032, SCH-073).
+    """
     parts = [f"waiting, position {position}"]
-    if estimate_s is not None:
-        parts.append(f"about {about(estimate_s, own_work=own_work)}")
+    if missing:
+        parts.append(f"memory {max(missing / GIB, 0.1):.1f} GiB short")
+    if estimate is not None:
+        parts.append(estimate)
     parts.append(f"{int(waited_s)} s so far")
     return comment(", ".join(parts))
-
-
-def about(seconds: float, *, own_work: bool = False) -> str:
-    """A coarse time (API-143, SCH-030): steps of 10 s below two minutes, whole minutes from there.
-
-    Behind the server's own work, up to 10 s are told in seconds.
-    """
-    if own_work and seconds <= 10:
-        return f"{max(1, round(seconds))} s"
-    steps = max(1, int(seconds / 10 + 0.5)) * 10
-    return f"{steps} s" if steps < 120 else f"{max(2, int(seconds / 60 + 0.5))} min"

@@ -164,9 +164,14 @@ def busy(retry_after: int = 30) -> ApiError:
     return ApiError(503, "the model is at work; try again later", retry_after=retry_after)
 
 
-def memory(retry_after: int = 10) -> ApiError:
-    """503: there is no memory for this request now (API-199, API-200, and the bodies in flight of API-004)."""
+def memory(retry_after: int = 10, *, to_read: bool = False) -> ApiError:
+    """503: there is no memory for this request now (API-199, API-200, and the bodies in flight of API-004).
+
+    `to_read`: none to read its prompt with, which may be so again.
+    """
     message = "not enough memory for this request at the moment; try again shortly"
+    if to_read:
+        message += "; a shorter prompt needs less, and a higher --mem-peak-gib lets the server take more"
     return ApiError(503, message, code="memory", retry_after=retry_after)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tandem.http.openai import cache_shapes, parts, wire
+from tandem.http.openai import cache_shapes, document_shapes, package_shapes, parts, wire
 from tandem.http.openai.field_table import CHAT, COMPLETIONS, Field
 from tandem.http.openai.fields import request_schema
 from tandem.http.openai.openapi_parts import KEY, reference
@@ -64,7 +64,11 @@ def document(*, version: str, contracts: Mapping[str, Mapping[str, Any]]) -> dic
 
 def _shapes() -> dict[str, Any]:
     """Schemas of what is sent, and of the parts of requests, by the names of their types."""
-    named = {name: getattr(module, name) for module in (wire, parts, cache_shapes) for name in module.__all__}
+    named = {
+        name: getattr(module, name)
+        for module in (wire, parts, cache_shapes, document_shapes, package_shapes)
+        for name in module.__all__
+    }
     template = reference("{name}")["$ref"]
     schemas, shapes = msgspec.json.schema_components(named.values(), ref_template=template)
     unions = {name: schema for name, schema in zip(named, schemas, strict=True) if name not in shapes}

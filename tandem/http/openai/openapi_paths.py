@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tandem.http.openai import openapi_dashboard
+from tandem.http.openai import openapi_dashboard, openapi_documents, openapi_packages
 from tandem.http.openai.openapi_parts import (
     OPTIONAL_KEY,
     body,
@@ -42,6 +42,8 @@ def paths() -> dict[str, Any]:
         "/v1/cache/stats": {"get": _cache_stats()},
         "/v1/cache/clear": {"post": _cache_clear()},
         **openapi_dashboard.paths(),
+        **openapi_documents.paths(),
+        **openapi_packages.paths(),
         "/openapi.json": {"get": _openapi()},
         "/docs": {"get": _docs()},
     }

@@ -11,7 +11,7 @@ from tandem.engine.grammar.constraints import Constraint
 from tandem.engine.text.images import NO_IMAGES, LoadedImages
 from tandem.engine.text.model import Conversation
 from tandem.engine.verbs import SamplingRules
-from tandem.http.openai.checks import MAX_INT, as_bool, as_int, as_number, as_object, as_str, as_word
+from tandem.http.openai.checks import MAX_INT, as_bool, as_int, as_object, as_str, as_word
 from tandem.http.openai.errors import context_length_exceeded, invalid
 from tandem.http.openai.fields import CHAT_FIELDS, COMPLETION_FIELDS, refuse_fields
 from tandem.http.openai.formats import ReasoningFormat
@@ -70,7 +70,6 @@ class Request:
     stops: tuple[str, ...]
     rules: SamplingRules
     """The rules of choice 0; `rules.logprobs` says what log-probabilities are wanted."""
-    draft_temperature: float | None
     constraint: Constraint | None
     """What the answer must be; of a chat, once its reasoning has ended."""
 
@@ -213,7 +212,6 @@ def _common(body: Mapping[str, Any], is_token: Callable[[int], bool], logprobs: 
         "n": n,
         "stops": read_stops(body.get("stop")),
         "rules": read_rules(body, is_token, logprobs),
-        "draft_temperature": as_number(body.get("draft_temperature"), "draft_temperature", low=0, high=2),
     }
 
 

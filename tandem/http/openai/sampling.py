@@ -33,6 +33,7 @@ def read_rules(body: Mapping[str, Any], is_token: Callable[[int], bool], logprob
         "frequency_penalty": as_number(body.get("frequency_penalty"), "frequency_penalty", low=-2, high=2),
         "no_repeat_ngram": _count(body, "no_repeat_ngram_size", low=0),
         "seed": as_int(body.get("seed"), "seed", low=-(2**63), high=2**63 - 1),
+        "draft_temperature": as_number(body.get("draft_temperature"), "draft_temperature", low=0, high=2),
         "logit_bias": _logit_bias(body.get("logit_bias"), is_token),
         "logprobs": logprobs,
     }

@@ -20,7 +20,7 @@ from tandem.http.openai.errors import ApiError, invalid
 from tandem.http.query import Parameters
 from tandem.http.responses import json_response
 
-__all__ = ["blueprint"]
+__all__ = ["blueprint", "refused"]
 
 blueprint = Blueprint("cache", __name__)
 
@@ -74,11 +74,12 @@ async def _clear_engine(here: Context, names: Sequence[str]) -> dict[str, int]:
     except ActorGone:
         raise errors.internal() from None
     if isinstance(answer, Refused):
-        raise _refused(answer.code)
+        raise refused(answer.code)
     return dict(answer.freed)
 
 
-def _refused(code: str) -> ApiError:
+def refused(code: str) -> ApiError:
+    """The refusal of a clear, by the code that the keeper gave."""
     refuse = NOT_NOW.get(code)
     return errors.internal() if refuse is None else refuse()
 

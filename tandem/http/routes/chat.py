@@ -19,8 +19,9 @@ from tandem.engine.text.model import Conversation
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.reading.calls import CallCodec, pythonic_calls, xml_calls
 from tandem.engine.text.reading.reader import AnswerReader
-from tandem.http.completion import Asked, Endpoint, answer
+from tandem.http.completion import answer
 from tandem.http.context import SERVED_NAME, Context
+from tandem.http.endpoint import Asked, Endpoint
 from tandem.http.openai.answers import Answer, chat_body
 from tandem.http.openai.chunks import ChatStream
 from tandem.http.openai.formats import ReasoningFormat, choose_format, stop_scope, wants_blank_lines

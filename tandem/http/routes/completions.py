@@ -14,8 +14,9 @@ from tandem.engine.decoding.seams import Reader
 from tandem.engine.text.images import LoadedImages
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.reading.reader import PlainReader
-from tandem.http.completion import Asked, Endpoint, Head, answer
+from tandem.http.completion import answer
 from tandem.http.context import SERVED_NAME, Context
+from tandem.http.endpoint import Asked, Endpoint, Head
 from tandem.http.openai.answers import Answer, completion_body
 from tandem.http.openai.chunks import CompletionStream
 from tandem.http.openai.images import ImageRef

@@ -38,6 +38,7 @@ async def _details(here: Context, sight: Sight | None) -> dict[str, Any]:
         "memory": facts.memory_block(here),
         "reasoning": facts.reasoning_block(here),
         "sampling": facts.sampling_block(here),
+        **facts.shared_blocks(here, sight),
         "conductor": {"mode": "raw"},
         "live": facts.readers_block(here),
         "watch": None if sight is None else facts.watch_block(here, sight),

@@ -7,10 +7,11 @@ from typing import Any
 import trio
 from quart import Blueprint, Response, request
 
+from tandem.actors.watchdog import TurnsSeen
 from tandem.http import facts
 from tandem.http.context import Context, context
 from tandem.http.query import Parameters
-from tandem.metrics import CONTENT_TYPE, CacheReading, Readings, up_page
+from tandem.metrics import CONTENT_TYPE, CacheReading, Readings, TurnsReading, up_page
 from tandem.process import memory_of
 
 __all__ = ["blueprint"]
@@ -52,6 +53,7 @@ async def _read(here: Context) -> Readings:
     sight = await facts.look(here, ASKED_S)
     ledger = await facts.ledger_facts(here, ASKED_S)
     memory = facts.attempt(memory_of) or {}
+    view = facts.attempt(here.engine_memory)
     return Readings(
         requests_running=None if sight is None else sight.running,
         requests_waiting=None if sight is None else sight.waiting,
@@ -62,10 +64,19 @@ async def _read(here: Context) -> Readings:
         ledger_dropped=None if ledger is None else ledger.dropped,
         live_subscribers=here.readers.count("live"),
         log_subscribers=here.readers.count("log"),
+        lane_waiting=None if sight is None or here.settings.side_lane == "off" else sight.lane,
+        sheds=None if view is None or view.ceiling is None else view.sheds,
+        turns=None if sight is None or sight.turns is None else _turns(sight.turns),
+        admission_waits=None if sight is None or sight.memory is None else sight.memory.waits,
+        own_work_s=None if sight is None or sight.windows is None else sight.windows.seconds,
         caches=_caches(facts.attempt(lambda: facts.cache_block(here))),
         engine=_engine(here),
         build=_build(here),
     )
+
+
+def _turns(seen: TurnsSeen) -> TurnsReading:
+    return TurnsReading(hand_overs=seen.hand_overs, rounds=seen.rounds, seconds=seen.seconds)
 
 
 def _caches(block: dict[str, Any] | None) -> list[CacheReading]:
@@ -77,6 +88,7 @@ def _caches(block: dict[str, Any] | None) -> list[CacheReading]:
             hits={KINDS.get(cache["name"], "prefix"): cache["hits"]},
             misses=cache["misses"],
             evictions=cache["evictions"],
+            collisions=cache.get("collisions"),
             budget=cache["budget_bytes"],
         )
         for cache in (block or {}).get("caches", ())

@@ -52,6 +52,7 @@ async def _document(here: Context) -> dict[str, Any]:
         "disk": await _disk(here),
         "cache": facts.attempt(lambda: facts.cache_block(here)),
         "queue": None if sight is None else _queue(here, sight),
+        **facts.shared_blocks(here, sight),
         "totals": None if sight is None else facts.counts_block(sight),
         "ledger": None if ledger is None else facts.ledger_block(ledger),
         "images": _images(here),

@@ -11,11 +11,13 @@ from torch import Tensor
 
 from tandem.engine.caches.disk import DiskTier, Restored
 from tandem.engine.caches.disk_index import DiskSettings
-from tandem.engine.caches.disk_writes import Missing, write
+from tandem.engine.caches.disk_prefix import Missing, start_of
+from tandem.engine.caches.disk_writes import write
+from tandem.engine.caches.resident import Anchor
 from tandem.engine.models.kv import KVRows
 from tandem.engine.models.recurrent import NO_LAYERS, LayerMemory, Recurrent
 
-__all__ = ["FINGERPRINT", "GRID", "ON", "Buffer", "fill", "open_tier", "recurrent_at", "resumed", "rows_of"]
+__all__ = ["FINGERPRINT", "GRID", "ON", "Buffer", "end", "fill", "open_tier", "recurrent_at", "resumed", "rows_of"]
 
 GRID = 4
 FINGERPRINT = "0123456789abcdef" * 2
@@ -70,12 +72,20 @@ def fill(tier: DiskTier, ids: Sequence[int], *, now: float = 0, anchors: Sequenc
     """A request of `ids` is read, and all that the tier wants of it is written: how many files."""
     tier.saw(ids)
     lines = range(GRID, len(ids) + 1, GRID) if anchors is None else anchors
-    wanted = tier.missing(ids, {row: recurrent_at(ids, row) for row in lines})
+    wanted = tier.missing(ids, [Anchor(row, "bit", recurrent_at(ids, row)) for row in lines])
     return sum(store(tier, ids, each, now) for each in wanted)
 
 
+def end(tier: DiskTier, ids: Sequence[int], *, exact: int = 0, before: int = 0, now: float = 0) -> int:
+    """A conversation of `ids` ends; its bit class ends at `exact`, and its last turn went on at the end `before`."""
+    anchors = [Anchor(row, "bit", recurrent_at(ids, row)) for row in (exact,) if row]
+    anchors += [Anchor(row, "text", recurrent_at(ids, row)) for row in (before, len(ids)) if row]
+    tier.ended(ids, anchors)
+    return sum(store(tier, ids, each, now) for each in tier.missing(ids, anchors))
+
+
 def store(tier: DiskTier, ids: Sequence[int], missing: Missing, now: float) -> bool:
-    rows = rows_of(ids, missing.row - GRID, missing.row) if missing.recurrent is None else None
+    rows = None if missing.kind == "anchor" else rows_of(ids, start_of(missing.row, GRID), missing.row)
     if (job := tier.job(ids, missing, rows)) is None:
         return False
     outcome = write(job)
@@ -83,14 +93,24 @@ def store(tier: DiskTier, ids: Sequence[int], missing: Missing, now: float) -> b
     return not isinstance(outcome, OSError)
 
 
-def resumed(tier: DiskTier, ids: Sequence[int], have: int = 0, *, now: float = 0, recurrent: bool = True) -> int:
+def resumed(
+    tier: DiskTier,
+    ids: Sequence[int],
+    have: int = 0,
+    *,
+    beyond: int | None = None,
+    now: float = 0,
+    recurrent: bool = True,
+) -> int:
     """Read as a prompt would; the row, once every byte of what came back has been compared."""
     buffer = Buffer()
-    restored: Restored | None = tier.read(ids, have, buffer.span, now)
+    restored: Restored | None = tier.read(ids, have, buffer.span, now, beyond=beyond)
     if restored is None:
         return have
     assert have < restored.row < len(ids)
-    assert buffer.holds(ids, have, restored.row)
+    assert have <= restored.start <= max(have, beyond or 0)
+    assert restored.exactness == "text" or restored.row % GRID == 0
+    assert buffer.holds(ids, restored.start, restored.row)
     wanted = recurrent_at(ids, restored.row) if recurrent else NO_LAYERS
     assert (restored.recurrent.row, restored.recurrent.offset) == (wanted.row, wanted.offset)
     for got, right in zip(restored.recurrent.layers, wanted.layers, strict=True):

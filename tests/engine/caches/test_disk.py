@@ -15,6 +15,7 @@ from tandem.engine.caches.disk_index import DiskSettings
 from tandem.engine.caches.disk_writes import write
 from tandem.engine.caches.folder import FolderRefused
 from tandem.engine.caches.keys import Keys
+from tandem.engine.caches.resident import Anchor
 from tests.engine.caches.stored import FINGERPRINT, GRID, ON, fill, open_tier, recurrent_at, resumed, rows_of
 
 IDS = tuple(range(100, 118))
@@ -236,7 +237,7 @@ def test_clear_removes_all_of_it_and_what_is_being_written(tmp_path: Path) -> No
     tier = open_tier(tmp_path)
     fill(tier, IDS[:8])
     tier.saw(IDS)
-    job = tier.job(IDS, tier.missing(IDS, {12: recurrent_at(IDS, 12)})[0], rows_of(IDS, 8, 8 + GRID))
+    job = tier.job(IDS, tier.missing(IDS, [Anchor(12, "bit", recurrent_at(IDS, 12))])[0], rows_of(IDS, 8, 8 + GRID))
     assert job is not None
     held = sum(path.stat().st_size for path in files(tmp_path))
     assert tier.clear() == held
@@ -249,7 +250,7 @@ def test_clear_removes_all_of_it_and_what_is_being_written(tmp_path: Path) -> No
 def test_what_is_being_written_is_not_planned_again(tmp_path: Path) -> None:
     tier = open_tier(tmp_path)
     tier.saw(IDS)
-    anchors = {8: recurrent_at(IDS, 8)}
+    anchors = [Anchor(8, "bit", recurrent_at(IDS, 8))]
     first, *others = tier.missing(IDS, anchors)
     job = tier.job(IDS, first, rows_of(IDS, 0, GRID))
     assert job is not None

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from tandem.engine.caches.disk import DiskTier
 from tandem.engine.caches.disk_writes import write
+from tandem.engine.caches.resident import Anchor
 from tandem.engine.models.model import Model
-from tandem.engine.models.recurrent import Recurrent
 from tandem.engine.models.state import State
 from tests.engine.caches.stored import FINGERPRINT, ON
 from tests.engine.models.hybrid import tiny_hybrid
@@ -20,14 +20,14 @@ from tests.engine.models.memory import tiny_llama
 GRID, ROWS = 8, 30
 
 
-def read(model: Model, state: State, ids: list[int], start: int) -> tuple[Tensor, dict[int, Recurrent]]:
+def read(model: Model, state: State, ids: list[int], start: int) -> tuple[Tensor, list[Anchor]]:
     """Read on from `start` in grid chunks: the hidden states, and the recurrent part at each line."""
-    hidden, anchors = [], {}
+    hidden, anchors = [], list[Anchor]()
     for low in range(start, len(ids), GRID):
         high = min(low + GRID, len(ids))
         hidden.append(model.forward(torch.tensor(ids[low:high]), low, state))
         if high % GRID == 0:
-            anchors[high] = state.keep()
+            anchors.append(Anchor(high, "bit", state.keep()))
     return torch.cat(hidden), anchors
 
 
@@ -43,7 +43,7 @@ def test_a_run_that_resumes_from_disk_equals_a_cold_one(tmp_path: Path, kind: st
     tier = DiskTier(tmp_path, FINGERPRINT, GRID, recurrent=kind == "hybrid", settings=ON, now=0)
     tier.saw(ids)
     for missing in tier.missing(ids, anchors):
-        rows = cold.kv.copy(GRID, missing.row - GRID) if missing.recurrent is None else None
+        rows = cold.kv.copy(GRID, missing.row - GRID) if missing.kind == "rows" else None
         job = tier.job(ids, missing, rows)
         assert job is not None
         tier.written(job, write(job), 0)

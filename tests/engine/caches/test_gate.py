@@ -205,6 +205,9 @@ def test_what_is_set_counts_and_both_numbers_rise_with_side_slots() -> None:
     limits = Limits.of(10 * GIB, 12 * GIB)
     assert limits == Limits(10 * GIB, 12 * GIB)
     assert limits.beside(GIB) == Limits(limits.ceiling + GIB, limits.peak + GIB)
+    # The machine allows no more for them, and what is set above that stands.
+    assert Limits(3 * GIB, 5 * GIB, most=5 * GIB).beside(4 * GIB) == Limits(5 * GIB, 5 * GIB, most=5 * GIB)
+    assert Limits(3 * GIB, 9 * GIB, most=5 * GIB).beside(GIB) == Limits(4 * GIB, 9 * GIB, most=5 * GIB)
     assert Limits.of(7, 8, 5, 9) == Limits(5, 9)
     assert Limits.of(7, 8, 5) == Limits(5, 8)
     assert Limits.of(7, 8, 5, 4) == Limits(5, 5)

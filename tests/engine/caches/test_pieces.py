@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tandem.engine.caches.disk_index import DiskIndex, DiskSettings, Entry
-from tandem.engine.caches.disk_writes import Missing, PendingWrites
+from tandem.engine.caches.disk_prefix import Missing
+from tandem.engine.caches.disk_writes import PendingWrites
 from tandem.engine.caches.fingerprint import Fingerprint, config_hash, profile_folder, weights_key
 from tandem.engine.caches.keys import Keys, chain
 from tandem.engine.caches.pieces import Damaged, PieceFile, Scratch, checksum, piece_bytes, write_piece
@@ -80,7 +81,7 @@ def test_names_of_a_prefix_do_not_depend_on_what_follows(one: list[int], other: 
 
 def test_pending_writes_stop_where_rows_are_overwritten() -> None:
     pending = PendingWrites()
-    missing = [Missing(4), Missing(4, Recurrent(4)), Missing(8), Missing(12)]
+    missing = [Missing(4), Missing(4, "anchor", Recurrent(4)), Missing(8), Missing(12)]
     pending.plan((1, 2, 3), missing)
     assert pending.take() == missing[0]
     pending.overwritten(8)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from tandem.engine.caches.response import ResponseCache, ResponseKey, response_key
 from tandem.engine.verbs import SamplingRules
 
@@ -69,3 +71,20 @@ def test_an_answer_stays_for_its_time_within_the_budget() -> None:
     assert cache.state()["response_cache_bytes"] == 0
     assert cache.state()["response_cache_hits"] == 2
     assert cache.state()["response_cache_saved_tokens"] == 3 + 1
+
+
+@pytest.mark.spec("SCH-102")
+def test_a_sweep_forgets_what_nobody_would_get() -> None:
+    cache = ResponseCache[str](1000, ttl=60)
+    old, new = key(ids=(1,)), key(ids=(2,))
+    assert old is not None
+    assert new is not None
+    cache.put(old, "old", 100, 0)
+    cache.put(new, "new", 100, 30)
+    cache.sweep(60)
+    assert cache.state()["response_cache_entries"] == 2
+    cache.sweep(61)
+    assert cache.state()["response_cache_entries"] == 1
+    assert cache.get(new, 61) == "new"
+    cache.sweep(100)
+    assert cache.state()["response_cache_bytes"] == 0

@@ -12,7 +12,7 @@ from tandem.engine.caches.settings import CacheSettings
 from tandem.engine.errors import EngineError
 from tandem.engine.text.prompt import Prompt
 from tests.engine.caches.wired import ALL, BARE, MIB, flush, on_disk, served, turn
-from tests.engine.decoding.engines import GRID, PROMPT, ids_of
+from tests.engine.decoding.engines import GRID, PROMPT, ids_of, trace
 
 pytestmark = pytest.mark.usefixtures("kind")
 
@@ -195,8 +195,75 @@ def test_the_disk_is_switched_from_the_next_request_on(tmp_path: Path) -> None:
         assert flush(engine) >= 2
 
 
+@pytest.mark.spec("ENG-116", "ENG-110", "ENG-106", "ENG-073")
+def test_a_process_that_was_killed_goes_on_where_the_answer_ended(tmp_path: Path) -> None:
+    with served(on_disk(tmp_path)) as engine:
+        first = turn(engine, PROMPT)
+        talk = [*PROMPT, *first.ids, *ids_of(GRID, 7)]
+        again = turn(engine, talk)
+        assert again.source == "end"
+        flush(engine)
+    talk = [*talk, *again.ids, 5, 6]
+    with served(on_disk(tmp_path)) as engine:
+        third = turn(engine, talk)
+        assert (third.source, third.resumed) == ("disk_end", len(talk) - 3)
+        assert third.writes_as_cold(talk)
+        edited = [*talk[: len(PROMPT)], 9]
+        other = turn(engine, edited)
+        assert other.resumed == 2 * GRID, "the edited turn goes back to a line, in files where memory has none"
+        assert other.is_cold_run(edited)
+
+
+@pytest.mark.spec("ENG-116", "ENG-109")
+@pytest.mark.parametrize("count", [20, 60])
+def test_a_conversation_under_a_guest_is_written_too(tmp_path: Path, count: int) -> None:
+    settings = replace(on_disk(tmp_path), stash=MIB, guest_max=100)
+    with served(settings) as engine:
+        first = turn(engine, PROMPT)
+        turn(engine, ids_of(count, 7))
+        assert engine.state()["resident_guests"] == 1
+        flush(engine)
+        assert flush(engine) == 0
+        talk = [*PROMPT, *first.ids, 5, 6]
+        assert turn(engine, talk).source == "end", "it was not moved for it"
+    with served(settings) as engine:
+        again = turn(engine, talk)
+        assert (again.source, again.resumed) == ("disk_end", len(PROMPT) + 3)
+        assert again.writes_as_cold(talk)
+
+
+@pytest.mark.spec("ENG-110", "ENG-073")
+def test_without_end_anchors_files_hold_lines_alone(tmp_path: Path) -> None:
+    with served(on_disk(tmp_path), end_anchor=False) as engine:
+        turn(engine, PROMPT)
+        flush(engine)
+    assert not [path for path in tmp_path.iterdir() if path.suffix in (".end", ".text")]
+
+
+@pytest.mark.spec("ENG-116")
+def test_choices_that_begin_anew_leave_what_is_to_be_written(tmp_path: Path) -> None:
+    with served(on_disk(tmp_path), end_anchor=False) as engine:
+        seq = engine.open(Prompt.of_client(PROMPT))
+        while engine.prefill(seq, len(PROMPT)).done < len(PROMPT):
+            pass
+        stood = engine.snapshot(seq)
+        trace(engine, seq, 4)
+        engine.restore(seq, stood)
+        trace(engine, seq, 2)
+        engine.close(seq)
+        assert flush(engine) >= 2
+    with served(on_disk(tmp_path)) as engine:
+        assert turn(engine, PROMPT).is_cold_run(PROMPT)
+
+
 def spilling(folder: Path) -> CacheSettings:
     return replace(ALL, store=0, spill_folder=folder)
+
+
+def test_where_nothing_is_there_a_drain_spills_nothing_and_says_nothing(tmp_path: Path) -> None:
+    with served(spilling(tmp_path)) as engine:
+        assert engine.spill() == {}
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.spec("ENG-121", "ENG-073")
@@ -206,7 +273,8 @@ def test_after_a_drain_the_next_turn_resumes_where_the_answer_ended(tmp_path: Pa
         other = turn(engine, OTHER)
         turn(engine, GUEST)  # it is not spilled: what it came upon is
         told = engine.spill()
-        assert (told["resident_rows"], told["parked_rows"], told["failed"]) == (len(OTHER) + 3, len(PROMPT) + 3, 0)
+        assert (told["resident_rows"], told["parked_rows"]) == (len(OTHER) + 3, len(PROMPT) + 3)
+        assert not [name for name in told if name.endswith("_failed")]
     following = next_turn(PROMPT, first.ids)
     with served(spilling(tmp_path)) as engine:
         assert list(tmp_path.iterdir()) == []
@@ -258,7 +326,7 @@ def test_a_spill_that_cannot_be_written_is_told_and_leaves_nothing(tmp_path: Pat
     (tmp_path / "file").write_text("")
     with served(spilling(tmp_path / "file")) as engine:
         turn(engine, PROMPT)
-        assert engine.spill()["failed"] == 1
+        assert engine.spill() == {"resident_failed": 1}
         assert "was not spilled" in engine.memory().notes[-1]
 
 

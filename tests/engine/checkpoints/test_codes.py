@@ -13,7 +13,6 @@ from torch import Tensor
 from tandem.engine.checkpoints.fp8 import Fp8Blocks, Fp8Rows, block_scales_shape, e4m3_values
 from tandem.engine.checkpoints.nvfp4 import Nvfp4
 from tandem.engine.checkpoints.weights import Coded
-from tandem.engine.models.coded import CodedMatrix
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -152,19 +151,3 @@ def _ones(coded: Coded) -> Tensor:
 def test_a_matrix_of_zeros_has_codes() -> None:
     for form in (Fp8Blocks, Fp8Rows, Nvfp4):
         assert not form.of(torch.zeros(16, 32)).rows(0, 16).any()
-
-
-@pytest.mark.spec("ENG-021", "ENG-022", "ENG-023")
-@pytest.mark.parametrize("coded", [blocks(200, 272), by_row(200, 272), four_bits(200, 272)], ids=lambda c: c.format)
-def test_a_matrix_that_keeps_its_codes_multiplies_by_their_values(coded: Coded) -> None:
-    x, bias = torch.randn(5, 272), torch.randn(200)
-    exact = x.double().numpy() @ fp64(coded).T + bias.double().numpy()
-    size = x.abs().double().numpy() @ np.abs(fp64(coded)).T + np.abs(exact)
-    matrix = CodedMatrix(coded, bias)
-    assert matrix.shape == (200, 272)
-    assert matrix.format == coded.format
-    assert matrix.nbytes == coded.nbytes + bias.nbytes
-    for rows in (1, 5):
-        assert (np.abs(matrix(x[:rows]).double().numpy() - exact[:rows]) <= 1e-5 * size[:rows]).all()
-    assert torch.equal(matrix.take(torch.tensor([7, 0])), coded.rows(0, 200)[[7, 0]])
-    assert CodedMatrix(coded).nbytes == coded.nbytes

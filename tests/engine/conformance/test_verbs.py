@@ -90,7 +90,17 @@ def drive(engine: Any, prompt: Prompt) -> None:
     engine.give_back(loan)
     assert round_of(engine, seq) == (text[1],)
     engine.force(seq, prompt.ids[:2])
+    engine.synchronise()
     engine.close(seq)
+    ids, rows = engine.resident()
+    assert tuple(ids[: len(prompt.ids)]) == prompt.ids
+    assert rows == len(prompt.ids)
+    assert engine.worst_case(len(prompt.ids), 10) >= 0
+    engine.rebuild()
+    assert engine.resident() == ((), 0)
+    again = read(engine, prompt)
+    assert [*round_of(engine, again), *round_of(engine, again)] == text
+    engine.close(again)
     assert {"bytes_per_anchor", "bytes_per_snapshot", "bytes_per_token"} <= set(engine.cost())
     assert engine.state()["requests"] >= 1
 

@@ -32,6 +32,7 @@ from tests.engine.decoding.engines import (
     tiny_engine,
     trace,
 )
+from tests.engine.decoding.slotted import Asked, together
 from tests.engine.kernels.running import absence
 from tests.engine.models.device import device_model, replayed
 from tests.engine.models.hybrid import TinyHybrid, tiny_hybrid
@@ -210,3 +211,24 @@ def test_a_pass_fills_no_row_behind_those_that_are_lent(model: DeviceQwen35, tex
     engine.close(guest)
     engine.give_back(loan)
     assert written_rows(before, engine._state.kv._rows) == []
+
+
+@pytest.mark.spec("ENG-160", "ENG-162", "SCH-056")
+@pytest.mark.parametrize("drafted", [False, True])
+def test_slots_without_a_joint_pass_are_verified_one_after_the_other(
+    model: DeviceQwen35, text: list[int], drafted: bool
+) -> None:
+    def drafter() -> Scripted | None:
+        return Scripted(half_right(text, len(PROMPT))) if drafted else None
+
+    engine = tiny_engine(model=model, drafter=drafter())
+    engine.add_side(200, drafter())
+    for _ in range(2):
+        requests = [Asked(PROMPT, count=LENGTH), Asked(PROMPT, count=LENGTH)]
+        together(engine, requests)
+        assert [asked.written[:LENGTH] for asked in requests] == [text, text]
+        assert {each.together for each in requests[0].rounds} == {1}
+        # Graphs of a slot hold the addresses of its buffers, and are made anew with them.
+        for slot in engine.slots:
+            slot.rebuild()
+    assert engine.state()["joint_passes"] == 0

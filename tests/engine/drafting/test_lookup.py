@@ -61,7 +61,8 @@ def test_nothing_is_proposed_for_what_was_never_there() -> None:
 @pytest.mark.spec("ENG-049")
 def test_matches_that_mislead_are_soon_not_worth_a_row() -> None:
     # Few tokens, so that everything has stood somewhere, and chance alone decides what comes after it.
-    prices = Prices({1: 10.0, 32: 20.0})
+    costs = {1: 10.0, 32: 20.0}
+    prices = Prices({(0, "chain"): costs, (0, "tree"): costs})
     drafter = Combined([LookupDrafter()], prices)
     done = list(rounds(drafter, novel(2_000, vocab=40), novel(2_000, seed=1, vocab=40)))
     late = done[len(done) // 2 :]

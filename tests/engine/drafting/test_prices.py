@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tandem.engine.drafting import choice
 from tandem.engine.drafting.calibration import Calibration
+from tandem.engine.drafting.choice import make_drafter
 from tandem.engine.drafting.combined import Combined
-from tandem.engine.drafting.prices import CUTS, Prices, expected
+from tandem.engine.drafting.measured import ROWS, measured
+from tandem.engine.drafting.prices import CUTS, Prices, expected, shape_of
 from tandem.engine.drafting.tree import chain, cut
+from tandem.engine.models.state import State
 from tandem.engine.verbs import EMPTY_TREE, Tree
 from tests.engine.drafting.test_tree import grown
+from tests.engine.models.memory import MemoryWeights, quiet
+from tests.engine.models.mtp import tiny_mtp
 
 
 def sure(nodes: int, rate: float = 0.9) -> Tree:
     return chain(range(nodes), [rate ** (at + 1) for at in range(nodes)])
+
+
+def priced(ms: Mapping[int, float]) -> Prices:
+    """The same for chains and trees."""
+    return Prices({(0, "chain"): ms, (0, "tree"): ms})
 
 
 @pytest.mark.spec("ENG-062")
@@ -42,7 +55,93 @@ def test_prices_are_medians_by_rows_and_context() -> None:
     for _ in range(9):
         prices.saw(1, 20.0)
     assert prices.verify(1) == 20.0
-    assert Prices({8: 3.0}).verify(8) == 3.0
+    assert Prices({(0, "chain"): {8: 3.0}}).verify(8) == 3.0
+
+
+@pytest.mark.spec("ENG-062")
+def test_chains_and_trees_have_prices_of_their_own() -> None:
+    prices, branched = Prices(), Tree((1, 2, 3), (-1, 0, -1), (0.9, 0.8, 0.1))
+    assert (shape_of(sure(3)), shape_of(branched), shape_of(EMPTY_TREE)) == ("chain", "tree", "chain")
+    for _ in range(2):
+        prices.saw(1, 10.0)
+        prices.saw(4, 12.0)
+    assert prices.verify(4, shape="tree") == 12.0  # the nearest guess
+    for _ in range(2):
+        prices.saw(4, 90.0, shape="tree")
+    assert (prices.verify(1, shape="tree"), prices.verify(4, shape="tree"), prices.verify(4)) == (10.0, 90.0, 12.0)
+    assert prices.worth(sure(3)) == sure(3)
+    # Of a tree whose branch is too dear, what is a chain is left.
+    wide = Tree((1, 2, 3, 4), (-1, 0, 1, -1), (0.9, 0.8, 0.7, 0.6))
+    assert prices.worth(wide) == cut(wide, 3)
+    assert shape_of(cut(wide, 3)) == "chain"
+
+
+@pytest.mark.spec("ENG-062")
+def test_a_table_serves_the_nearest_context_below_until_enough_is_measured() -> None:
+    prices = Prices({(0, "chain"): {1: 10.0}, (1, "chain"): {1: 11.0}, (2, "tree"): {1: 12.0}})
+    assert [prices.verify(1, context) for context in (0, 4_096, 200_000)] == [10.0, 11.0, 11.0]
+    assert [prices.verify(1, context, "tree") for context in (100, 200_000)] == [1.0, 12.0]
+    for _ in range(2):
+        prices.saw(1, 5.0, 4_096)
+    assert [prices.verify(1, context) for context in (0, 4_096)] == [10.0, 5.0]
+
+
+class Ticking:
+    """A clock and a model whose passes take a time that is known: by rows, by branches and by context."""
+
+    anchor_grid = 32
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.inner = tiny_mtp().model
+        self.config, self.nbytes, self.formats = self.inner.config, self.inner.nbytes, self.inner.formats
+
+    def __call__(self) -> float:
+        return self.now
+
+    def new_state(self, max_len: int) -> State:
+        self.window = max_len
+        return self.inner.new_state(max_len)
+
+    def forward(self, ids: torch.Tensor, start: int, state: State) -> torch.Tensor:
+        self.now += 0.010 + start / 1e6
+        return self.inner.forward(ids, start, state)
+
+    def verify(self, ids: torch.Tensor, parents: torch.Tensor, start: int, state: State) -> torch.Tensor:
+        branched = parents.tolist() != list(range(-1, len(ids) - 1))
+        self.now += 0.010 + len(ids) / 1e3 + 0.005 * branched + start / 1e6
+        return self.inner.verify(ids, parents, start, state)
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        return self.inner.logits(hidden)
+
+
+@pytest.mark.spec("ENG-062")
+def test_a_load_measures_8_to_32_rows_of_each_shape_by_context() -> None:
+    ticking = Ticking()
+    table = measured(ticking, 8_192, ticking)
+    assert ticking.window == 4_096 + 32
+    assert list(table) == [(0, "chain"), (0, "tree"), (1, "chain"), (1, "tree")]
+    for at, context in ((0, 1_024), (1, 4_096)):
+        more = context / 1e3
+        assert table[at, "chain"] == pytest.approx({1: 10 + more} | {rows: 10 + rows + more for rows in ROWS})
+        assert table[at, "tree"] == pytest.approx({1: 10 + more} | {rows: 15 + rows + more for rows in ROWS})
+    assert list(measured(ticking, 100, ticking)[0, "tree"]) == [1, 8, 16, 24, 32]
+    assert list(measured(ticking, 20, ticking)[0, "tree"]) == [1, 8, 16]
+
+
+@pytest.mark.spec("ENG-062")
+def test_on_the_cpu_nothing_is_measured_and_on_cuda_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticking, weights = Ticking(), MemoryWeights({})
+
+    def price(rows: int) -> float:
+        made = make_drafter("lookup", ticking, None, weights, quiet, "fp32", window=1_100, clock=ticking)  # type: ignore[arg-type]
+        assert isinstance(made.drafter, Combined)
+        return made.drafter._prices.verify(rows)
+
+    assert (price(1), ticking.now) == (1.0, 0.0)
+    monkeypatch.setattr(choice, "_is_cuda", lambda model: True)
+    assert price(16) == pytest.approx(10 + 16 + 1.024)
 
 
 @pytest.mark.spec("ENG-062")
@@ -59,14 +158,14 @@ def test_a_price_that_nobody_has_paid_for_long_is_tried_again() -> None:
 
 @pytest.mark.spec("ENG-061")
 def test_only_what_pays_is_proposed() -> None:
-    steep = Prices({1: 10.0, 32: 320.0})
+    steep = priced({1: 10.0, 32: 320.0})
     assert steep.worth(sure(31, 0.5)) == EMPTY_TREE
-    gentle = Prices({1: 10.0, 32: 20.0})
+    gentle = priced({1: 10.0, 32: 20.0})
     assert len(gentle.worth(sure(31, 0.99)).tokens) == 31
     assert len(gentle.worth(sure(31, 0.6)).tokens) == 7
     assert gentle.worth(chain([1], [0.01])) == EMPTY_TREE
     assert Prices().worth(chain([1], [0.2])) == EMPTY_TREE
-    assert Prices({1: 10.0}).worth(chain([1], [0.2])) == chain([1], [0.2])
+    assert priced({1: 10.0}).worth(chain([1], [0.2])) == chain([1], [0.2])
     unscored = chain([1, 2])
     assert steep.worth(unscored) == unscored
 
@@ -74,7 +173,7 @@ def test_only_what_pays_is_proposed() -> None:
 @given(grown, st.floats(1, 50), st.floats(1, 50), st.floats(0, 5))
 @pytest.mark.spec("ENG-061")
 def test_no_other_cut_is_better(tree: Tree, one: float, more: float, draft: float) -> None:
-    prices = Prices({1: one, 32: one + more})
+    prices = priced({1: one, 32: one + more})
 
     def rate(part: Tree) -> float:
         return min(expected(part), 1.0 + len(part.tokens)) / (prices.verify(len(part.tokens) + 1) + draft)
@@ -153,8 +252,8 @@ def test_a_dear_verify_makes_it_propose_less() -> None:
     both = Combined([Fixed("one", sure(31, 0.6))])
     assert len(both.propose([5], 31, 31).tokens) == 31
     for _ in range(5):
-        both.paid(1, 1.0, 10.0, 100)
-        both.paid(32, 1.0, 30.0, 100)
+        both.paid(1, 1.0, 10.0, 100, "chain")
+        both.paid(32, 1.0, 30.0, 100, "chain")
     assert 0 < len(both.propose([5], 31, 31).tokens) < 15
 
 

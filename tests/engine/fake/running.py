@@ -9,6 +9,7 @@ from typing import Any
 from tandem.engine.decoding.work import Round, perform
 from tandem.engine.fake import FakeEngine
 from tandem.engine.fake.engine import FakeSeq
+from tandem.engine.fake.slot import FakeSlot
 from tandem.engine.text.model import Conversation
 from tandem.engine.verbs import Accepted, SamplingRules
 
@@ -17,7 +18,7 @@ __all__ = ["GREEDY", "ids", "one_round", "opened", "text"]
 GREEDY = SamplingRules()
 
 
-def opened(engine: FakeEngine, script: dict[str, Any], *, read: bool = True) -> FakeSeq:
+def opened(engine: FakeSlot, script: dict[str, Any], *, read: bool = True) -> FakeSeq:
     content = f"@fake {json.dumps(script)}"
     prompt = engine.text.render(Conversation(messages=[{"role": "user", "content": content}]))
     seq = engine.open(prompt)
@@ -26,7 +27,7 @@ def opened(engine: FakeEngine, script: dict[str, Any], *, read: bool = True) -> 
     return seq
 
 
-def one_round(engine: FakeEngine, seq: FakeSeq, rules: SamplingRules = GREEDY, limit: int = 100) -> Accepted:
+def one_round(engine: FakeSlot, seq: FakeSeq, rules: SamplingRules = GREEDY, limit: int = 100) -> Accepted:
     result = perform(engine, seq, Round(limit), rules)
     assert isinstance(result, Accepted)
     return result
@@ -41,5 +42,5 @@ def ids(engine: FakeEngine, script: dict[str, Any], rules: SamplingRules = GREED
     return out
 
 
-def text(engine: FakeEngine, tokens: Sequence[int]) -> str:
+def text(engine: FakeSlot, tokens: Sequence[int]) -> str:
     return b"".join(map(engine.text.piece, tokens)).decode()

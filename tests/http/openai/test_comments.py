@@ -10,32 +10,12 @@ from tests.http.openai.sse import comments_of, events
 def test_texts() -> None:
     assert comments.prefill(512, 2048) == b": prefill 512/2048\n\n"
     assert comments.prefill(512, 2048, (2, 5)) == b": prefill 512/2048, image 2 of 5\n\n"
-    assert comments.waiting(1, 30.4, 41) == b": waiting, position 1, about 40 s, 30 s so far\n\n"
+    assert comments.waiting(1, 30.4, "about 40 s") == b": waiting, position 1, about 40 s, 30 s so far\n\n"
     assert comments.waiting(3, 10) == b": waiting, position 3, 10 s so far\n\n"
+    short = b": waiting, position 1, memory 1.5 GiB short, 20 s so far\n\n"
+    assert comments.waiting(1, 20, missing=3 << 29) == short
+    assert b"memory 0.1 GiB short" in comments.waiting(1, 20, missing=1)  # never 0.0
     assert comments.PING == b": ping\n\n"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "10 s"),
-        (4, "10 s"),
-        (14.9, "10 s"),
-        (15, "20 s"),
-        (25, "30 s"),
-        (114, "110 s"),
-        (115, "2 min"),
-        (149, "2 min"),
-        (150, "3 min"),
-        (3600, "60 min"),
-    ],
-)
-def test_estimates_are_coarse(seconds: float, text: str) -> None:
-    assert comments.about(seconds) == text
-
-
-def test_estimates_behind_own_work() -> None:
-    assert [comments.about(s, own_work=True) for s in (0.2, 3.6, 10, 11)] == ["1 s", "4 s", "10 s", "10 s"]
 
 
 @pytest.mark.spec("API-136")

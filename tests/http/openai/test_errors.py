@@ -35,6 +35,15 @@ def test_known_refusals(error: ApiError, status: int, kind: str, code: str | Non
     assert error.stream_members().get("retry_after") == error.retry_after
 
 
+@pytest.mark.spec("API-199")
+def test_a_prompt_without_room_learns_what_would_help() -> None:
+    known, prompt = errors.memory(10), errors.memory(10, to_read=True)
+    assert (prompt.status, prompt.code, prompt.retry_after) == (known.status, known.code, known.retry_after)
+    assert "shorter prompt" in prompt.message
+    assert "--mem-peak-gib" in prompt.message
+    assert "prompt" not in known.message, "of a body or an image that is no help"
+
+
 @pytest.mark.spec("API-024")
 @pytest.mark.parametrize(
     ("status", "kind"),

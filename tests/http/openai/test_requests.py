@@ -300,6 +300,8 @@ def test_the_temperature_of_drafts_is_none_of_the_answers() -> None:
         assert ask(draft_temperature=value).rules == ask().rules
         assert ask(draft_temperature=value, temperature=0.7, seed=1).rules == ask(temperature=0.7, seed=1).rules
         assert complete(draft_temperature=value).rules == complete().rules
+        assert ask(draft_temperature=value).rules.draft_temperature == value
+    assert ask().rules.draft_temperature is None
 
 
 @pytest.mark.spec("API-031")

@@ -21,6 +21,7 @@ from tandem.engine.models.matrix import Matrix, Table
 from tandem.engine.models.model import Drafts
 from tandem.engine.models.rotary import Turns, inverse_frequencies, rotate_
 from tandem.engine.models.state import State
+from tandem.engine.models.tapped import Taps
 
 __all__ = ["Layer", "LlamaModel"]
 
@@ -38,7 +39,7 @@ class Layer:
 
 
 class LlamaModel:
-    """A `JointModel`. `embedding` is (vocab, hidden); `head` maps hidden to vocab and may be the same object."""
+    """A `TappedModel`. `embedding` is (vocab, hidden); `head` maps hidden to vocab and may be the same object."""
 
     anchor_grid = 1024
 
@@ -52,6 +53,7 @@ class LlamaModel:
         self._head = head
         frequencies = inverse_frequencies(config.head_dim, config.rope_theta, config.rope_scaling)
         self._turns = Turns(frequencies)
+        self.taps: Taps | None = None
 
     @property
     def config(self) -> ModelConfig:
@@ -108,13 +110,18 @@ class LlamaModel:
     def _read(self, ids: Tensor, norm: Callable[[Tensor, Tensor], Tensor], mix: Callable[[Tensor], Tensor]) -> Tensor:
         """All layers; `mix` takes the (T, (H + 2 K) D) of each in their order, and gives (T, H D)."""
         x = self._embedding.take(ids)  # (T, hidden)
-        for layer in self._layers:
+        for at, layer in enumerate(self._layers):
             x += layer.out(mix(layer.qkv(norm(x, layer.attention_norm)).float()))
             x += swiglu(norm(x, layer.mlp_norm), layer.gate_up, layer.down)
+            if self.taps is not None:
+                self.taps.after(at, x)
         return norm(x, self._norm)
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self._head(hidden).float()
+
+    def embed(self, ids: Tensor) -> Tensor:
+        return self._embedding.take(ids)
 
     def _matrices(self) -> Iterator[Matrix]:
         for layer in self._layers:

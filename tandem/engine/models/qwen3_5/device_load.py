@@ -18,7 +18,8 @@ from tandem.engine.models.placement import Placement
 from tandem.engine.models.qwen3_5.device import DeviceQwen35
 from tandem.engine.models.qwen3_5.device_layers import DeviceAttention, DeviceDelta, DeviceLayer, Ops
 from tandem.engine.models.qwen3_5.device_mtp import DeviceMtp
-from tandem.engine.models.qwen3_5.load import MTP_TENSORS, require_no_more, require_served
+from tandem.engine.models.qwen3_5.load import require_no_more, require_served
+from tandem.engine.models.qwen3_5.mtp_parts import MTP_TENSORS, read_parts
 from tandem.engine.models.reader import Reader
 
 __all__ = ["load_mtp_device", "load_qwen3_5_device"]
@@ -49,7 +50,7 @@ def load_qwen3_5_device(
     vocab = (config.vocab_size, config.hidden_size)
     embedding = reader.values("embed_tokens.weight", *vocab)
     kinds = config.layer_types or ("full_attention",) * config.num_hidden_layers
-    layers = [reader.layer(f"layers.{index}.", kind == "linear_attention") for index, kind in enumerate(kinds)]
+    layers = [reader.layer(f"layers.{index}.", linear=kind == "linear_attention") for index, kind in enumerate(kinds)]
     norm = reader.centred("norm.weight", config.hidden_size)
     head = Dense(embedding) if config.tie_word_embeddings else reader.kept("lm_head", *vocab)
     return DeviceQwen35(
@@ -73,15 +74,7 @@ def load_mtp_device(
         raise TypeError(f"{type(model).__name__} is no decoder of this package")
     config, asked, chosen = model.config, Asked(weights), Chosen(model.placement.device, choose)
     reader = _Reader(config, asked, progress, model.placement, chosen, MTP_TENSORS)
-    hidden = config.hidden_size
-    layer = DeviceMtp(
-        model,
-        join=reader.matrix("mtp.fc", hidden, 2 * hidden),
-        embedding_norm=reader.centred("mtp.pre_fc_norm_embedding.weight", hidden),
-        hidden_norm=reader.centred("mtp.pre_fc_norm_hidden.weight", hidden),
-        layer=reader.layer("mtp.layers.0.", False),
-        norm=reader.centred("mtp.norm.weight", hidden),
-    )
+    layer = DeviceMtp(model, read_parts(reader, config.hidden_size))
     require_no_more(asked, config)
     return layer
 
@@ -129,7 +122,7 @@ class _Reader(Reader):
         self._step()
         return moved(coded, self._placement.device)
 
-    def layer(self, at: str, linear: bool) -> DeviceLayer:
+    def layer(self, at: str, *, linear: bool) -> DeviceLayer:
         hidden, inner = self._config.hidden_size, self._config.intermediate_size
         return DeviceLayer(
             mixer_norm=self.centred(f"{at}input_layernorm.weight", hidden),

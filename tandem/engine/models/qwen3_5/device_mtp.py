@@ -19,34 +19,23 @@ from tandem.engine.models.kv import KVCache
 from tandem.engine.models.matrix import Matrix
 from tandem.engine.models.qwen3_5.device import DeviceQwen35
 from tandem.engine.models.qwen3_5.device_layers import DeviceAttention, DeviceLayer, Pass
+from tandem.engine.models.qwen3_5.mtp_parts import MtpParts
 from tandem.engine.models.rotary import inverse_frequencies
 
 __all__ = ["DeviceMtp"]
 
 
 class DeviceMtp:
-    """A `DraftLayer`. To the norms' weights, in fp32, the one of a zero-centred norm is added."""
+    """A `DraftLayer`. The norms' weights are in fp32."""
 
-    def __init__(
-        self,
-        model: DeviceQwen35,
-        *,
-        join: Matrix,  # 2 hidden to hidden: embedding, state
-        embedding_norm: Tensor,  # (hidden)
-        hidden_norm: Tensor,  # (hidden)
-        layer: DeviceLayer,
-        norm: Tensor,  # (hidden)
-    ) -> None:
-        if not isinstance(layer.mixer, DeviceAttention):
+    def __init__(self, model: DeviceQwen35, parts: MtpParts[DeviceLayer]) -> None:
+        if not isinstance(parts.layer.mixer, DeviceAttention):
             raise TypeError("the drafting layer has full attention")
         config = model.config
         self._model = model
-        self._join = join
-        self._embedding_norm = embedding_norm
-        self._hidden_norm = hidden_norm
-        self._layer = layer
-        self._attention = layer.mixer
-        self._norm = norm
+        self._parts = parts
+        self._layer = parts.layer
+        self._attention = parts.layer.mixer
         self._eps = config.rms_norm_eps
         turned = int(config.head_dim * config.partial_rotary_factor)
         frequencies = inverse_frequencies(turned, config.rope_theta, config.rope_scaling)
@@ -54,8 +43,7 @@ class DeviceMtp:
 
     @property
     def nbytes(self) -> int:
-        norms = (self._embedding_norm, self._hidden_norm, self._layer.mixer_norm, self._layer.mlp_norm, self._norm)
-        norms_bytes = sum(norm.nbytes for norm in (*norms, *self._attention.norms))
+        norms_bytes = sum(norm.nbytes for norm in (*self._parts.norms, *self._attention.norms))
         return sum(matrix.nbytes for matrix in self._matrices()) + norms_bytes
 
     @property
@@ -72,7 +60,7 @@ class DeviceMtp:
     def forward(self, ids: Tensor, hidden: Tensor, start: int, cache: KVCache) -> Tensor:
         x = self._attended(ids, hidden, start, cache)[-1:]
         x = x + self._layer.mlp(self._normed(x, self._layer.mlp_norm))
-        return self._normed(x, self._norm)
+        return self._normed(x, self._parts.norm)
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self._model.logits(hidden)
@@ -80,8 +68,8 @@ class DeviceMtp:
     def _attended(self, ids: Tensor, hidden: Tensor, start: int, cache: KVCache) -> Tensor:
         """The residual stream (T, hidden) behind the attention, which has written the cache's rows."""
         table, end = self._model.embedding, start + len(ids)
-        embedded = self._normed(functional.embedding(ids.to(table.device), table), self._embedding_norm)
-        x = self._join(torch.cat((embedded, self._normed(hidden.to(table), self._hidden_norm)), dim=1))
+        embedded = self._normed(functional.embedding(ids.to(table.device), table), self._parts.embedding_norm)
+        x = self._parts.join(torch.cat((embedded, self._normed(hidden.to(table), self._parts.hidden_norm)), dim=1))
         rows = torch.arange(start, end, device=table.device)
         at = Pass(*rotary_table(rows, self._frequencies), rows, partial(chunk_attention, end))
         normed = self._normed(x, self._layer.mixer_norm)
@@ -92,4 +80,4 @@ class DeviceMtp:
         return normed
 
     def _matrices(self) -> Iterator[Matrix]:
-        yield from (self._join, *self._layer.matrices)
+        yield from (self._parts.join, *self._layer.matrices)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import torch
 from torch import Tensor
@@ -18,14 +17,13 @@ from tandem.engine.models.qwen3_5.attention import GatedAttention
 from tandem.engine.models.qwen3_5.delta import GatedDelta
 from tandem.engine.models.qwen3_5.model import Layer, Qwen35Model
 from tandem.engine.models.qwen3_5.mtp import MtpLayer
+from tandem.engine.models.qwen3_5.mtp_parts import MTP_TENSORS, read_parts
 from tandem.engine.models.reader import Reader
 from tandem.engine.models.rotary import paired
 
 __all__ = ["load_mtp", "load_qwen3_5", "require_served"]
 
 _DELTA_TENSORS, _ATTENTION_TENSORS, _LAYER_TENSORS = 9, 6, 5
-MTP_TENSORS: Final = _ATTENTION_TENSORS + _LAYER_TENSORS + 4
-"""Of a drafting layer."""
 
 
 def load_qwen3_5(
@@ -59,15 +57,7 @@ def load_mtp(model: Model, weights: Weights, progress: Progress, cpu_weights: Cp
     config = model.config
     asked = Asked(weights)
     reader = _Reader(config, asked, progress, cpu_weights, MTP_TENSORS)
-    hidden = config.hidden_size
-    layer = MtpLayer(
-        model,
-        join=reader.matrix("mtp.fc", hidden, 2 * hidden),
-        embedding_norm=reader.centred("mtp.pre_fc_norm_embedding.weight", hidden),
-        hidden_norm=reader.centred("mtp.pre_fc_norm_hidden.weight", hidden),
-        layer=reader.layer("mtp.layers.0.", linear=False),
-        norm=reader.centred("mtp.norm.weight", hidden),
-    )
+    layer = MtpLayer(model, read_parts(reader, config.hidden_size))
     require_no_more(asked, config)
     return layer
 

@@ -25,6 +25,7 @@ from tandem.engine.models.qwen3_5.delta import GatedDelta
 from tandem.engine.models.recurrent import LayerMemory, LayerRecords, Recurrent
 from tandem.engine.models.rotary import Turns, inverse_frequencies
 from tandem.engine.models.state import State
+from tandem.engine.models.tapped import Taps
 
 __all__ = ["Layer", "Qwen35Model"]
 
@@ -49,7 +50,7 @@ class _Apart(NamedTuple):
 
 
 class Qwen35Model:
-    """A `JointModel`. `embedding` is (vocab, hidden); `head` maps hidden to vocab and may be the same object."""
+    """A `TappedModel`. `embedding` is (vocab, hidden); `head` maps hidden to vocab and may be the same object."""
 
     anchor_grid = 1024
 
@@ -59,6 +60,7 @@ class Qwen35Model:
         self._layers = layers
         self._norm = norm
         self._head = head
+        self.taps: Taps | None = None
         turned = int(config.head_dim * config.partial_rotary_factor)
         frequencies = inverse_frequencies(turned, config.rope_theta, config.rope_scaling)
         # A text's position is the same number on all rotary axes, so their sections make no difference to it.
@@ -162,9 +164,11 @@ class Qwen35Model:
         mix: Callable[[GatedAttention | GatedDelta, Tensor], Tensor],
     ) -> Tensor:
         """All layers over embeddings (T, hidden), which are written over; `mix` takes their mixers in their order."""
-        for layer in self._layers:
+        for at, layer in enumerate(self._layers):
             x += mix(layer.mixer, norm(x, layer.mixer_norm))
             x += swiglu(norm(x, layer.mlp_norm), layer.gate_up, layer.down)
+            if self.taps is not None:
+                self.taps.after(at, x)
         return norm(x, self._norm)
 
     def _rms(self, x: Tensor, weight: Tensor) -> Tensor:

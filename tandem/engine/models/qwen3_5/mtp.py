@@ -23,6 +23,7 @@ from tandem.engine.models.matrix import Matrix
 from tandem.engine.models.model import SharingModel
 from tandem.engine.models.qwen3_5.attention import GatedAttention
 from tandem.engine.models.qwen3_5.model import Layer
+from tandem.engine.models.qwen3_5.mtp_parts import MtpParts
 
 __all__ = ["MtpLayer"]
 
@@ -37,34 +38,20 @@ class _Kept(NamedTuple):
 
 
 class MtpLayer:
-    """A `DraftLayer`. To the norms' weights the one of a zero-centred norm is added."""
+    """A `DraftLayer`."""
 
-    def __init__(
-        self,
-        model: SharingModel,
-        *,
-        join: Matrix,  # 2 hidden to hidden: embedding, state
-        embedding_norm: Tensor,  # (hidden)
-        hidden_norm: Tensor,  # (hidden)
-        layer: Layer,
-        norm: Tensor,  # (hidden)
-    ) -> None:
-        if not isinstance(layer.mixer, GatedAttention):
+    def __init__(self, model: SharingModel, parts: MtpParts[Layer]) -> None:
+        if not isinstance(parts.layer.mixer, GatedAttention):
             raise TypeError("the drafting layer has full attention")
         self._model = model
-        self._join = join
-        self._embedding_norm = embedding_norm
-        self._hidden_norm = hidden_norm
-        self._layer = layer
-        self._attention = layer.mixer
-        self._norm = norm
+        self._parts = parts
+        self._layer = parts.layer
+        self._attention = parts.layer.mixer
         self._eps = model.config.rms_norm_eps
 
     @property
     def nbytes(self) -> int:
-        layer = self._layer
-        norms = (self._embedding_norm, self._hidden_norm, layer.mixer_norm, layer.mlp_norm, self._norm)
-        norms_bytes = sum(norm.nbytes for norm in (*norms, self._attention.norms))
+        norms_bytes = sum(norm.nbytes for norm in (*self._parts.norms, self._attention.norms))
         kept = sum(copies(self._matrices()).values())
         return sum(matrix.nbytes for matrix in self._matrices()) + kept + norms_bytes
 
@@ -83,19 +70,19 @@ class MtpLayer:
         kept, layer = self._keep(ids, hidden, start, cache), self._layer
         x = kept.x[-1:] + self._attention.mix(kept.queries[-1:], kept.gates[-1:], kept.rows, None)
         x += swiglu(rms(x, layer.mlp_norm, self._eps), layer.gate_up, layer.down)
-        return rms(x, self._norm, self._eps)
+        return rms(x, self._parts.norm, self._eps)
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self._model.logits(hidden)
 
     def _keep(self, ids: Tensor, hidden: Tensor, start: int, cache: KVCache) -> _Kept:
-        embedded = rms(self._model.embed(ids), self._embedding_norm, self._eps)
-        joined = torch.cat((embedded, rms(hidden, self._hidden_norm, self._eps)), dim=1)
-        x, end = self._join(joined).float(), start + len(ids)
+        embedded = rms(self._model.embed(ids), self._parts.embedding_norm, self._eps)
+        joined = torch.cat((embedded, rms(hidden, self._parts.hidden_norm, self._eps)), dim=1)
+        x, end = self._parts.join(joined).float(), start + len(ids)
         [rows] = cache.views(start, end)
         normed = rms(x, self._layer.mixer_norm, self._eps)
         queries, gates = self._attention.keep(normed, rows, self._model.turns_of(start, end))
         return _Kept(x, queries, gates, rows)
 
     def _matrices(self) -> Iterator[Matrix]:
-        yield from (self._join, *self._attention.matrices, self._layer.gate_up, self._layer.down)
+        yield from (self._parts.join, *self._attention.matrices, self._layer.gate_up, self._layer.down)

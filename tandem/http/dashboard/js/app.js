@@ -29,6 +29,7 @@ const VIEWS = {
   system: () => import("./views/system.js"),
   overview: () => import("./views/overview.js"),
   conductor: () => import("./views/conductor.js"),
+  parallel: () => import("./views/parallel.js"),
 };
 const START = "live";
 const BANNER_WAIT_MS = 250;
@@ -159,7 +160,14 @@ function theme() {
   label();
 }
 
+/** Its entry is the last one, so that nothing moves when it comes. @param {Wire.Live} document */
+function offerParallel({ parallel }) {
+  const link = find("nav").querySelector("[hidden]");
+  if (parallel && link instanceof HTMLElement) link.hidden = false;
+}
+
 theme();
+live.subscribe(offerParallel);
 live.onLink(tellLink);
 live.start();
 window.addEventListener("hashchange", () => void show());

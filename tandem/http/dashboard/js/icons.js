@@ -20,7 +20,7 @@ const PATHS = {
   none: "M4 8h8",
 };
 /** @type {Record<string, string>} */
-const ALIAS = { closing_reasoning: "thinking", finishing: "writing", done: "ok", waiting_for_client: "queued" };
+const ALIAS = { closing_reasoning: "thinking", finishing: "writing", done: "ok", waiting_for_client: "queued", own: "busy", memory: "queued", gone: "bad" };
 
 /** @param {string} state */
 const path = (state) => PATHS[ALIAS[state] ?? state] ?? PATHS["none"] ?? "";

@@ -28,7 +28,7 @@ export const view = {
       app.live.subscribe((document) => {
         engine.update(document);
         charts.update(app.live.samples);
-        requests.update(document.requests);
+        requests.update(document.requests, Boolean(document.parallel));
         ends.update(document.recent);
       }),
       app.live.onLink((link) => engine.link(link)),
@@ -74,10 +74,10 @@ function enginePanel() {
       text(words, `These numbers are old. ${link.text}. ${link.detail}`);
     },
     /** @param {Wire.Live} document */
-    update({ engine, counts, now, requests }) {
+    update({ engine, counts, now, requests, parallel }) {
       setIcon(glyph, engine.state);
       text(state, engine.state.replaceAll("_", " "));
-      line.className = `engine-line tone-${engine.state}`;
+      line.className = `engine-line tone-${engine.state}${parallel ? " many" : ""}`;
       text(sentence, engine.label);
       sentence.title = engine.label;
       const reading = requests.find((row) => row.activity?.prefill && row.phase === "prefilling")?.activity?.prefill;
@@ -97,7 +97,7 @@ function enginePanel() {
       tiles.prefill.set(rate(now.prefill_tps));
       tiles.block.set(decimal(now.tokens_per_block, 2));
       tiles.running.set(count(counts.in_flight - counts.queued));
-      tiles.waiting.set(count(counts.queued));
+      tiles.waiting.set(count(counts.queued), counts.lane ? `${count(counts.lane)} in the lane` : "");
       tiles.minute.set(count(counts.completed_1m));
       tiles.served.set(count(counts.served));
       tiles.failed.set(`${count(counts.errors)} / ${count(counts.refused)}`);
@@ -161,8 +161,8 @@ function requestList() {
   let holeSince = 0;
   return {
     node: h("section", { class: "panel live-data", "aria-label": "Requests" }, h("header", null, h("h2", null, "Requests"), number), list),
-    /** @param {Wire.Row[]} rows */
-    update(rows) {
+    /** @param {Wire.Row[]} rows @param {boolean} hasSides there are side slots */
+    update(rows, hasSides) {
       const by = new Map(rows.map((row) => [row.request_id, row]));
       const isHeld = list.matches(":hover") || list.contains(document.activeElement);
       const now = performance.now();
@@ -174,7 +174,7 @@ function requestList() {
         cards.push(next);
         list.append(next.node);
       }
-      cards.forEach((each, i) => each.update(by.get(places[i] ?? "")));
+      cards.forEach((each, i) => each.update(by.get(places[i] ?? ""), hasSides));
       if (rows.some((row) => row.line)) list.classList.add("has-lines");
       empty.hidden = rows.length > 0;
       const running = rows.filter((row) => row.phase !== "done" && row.phase !== "queued").length;
@@ -211,7 +211,7 @@ export function seat(places, ids, over, pack) {
 
 function card() {
   const glyph = icon("none");
-  const [word, client, endpoint, model] = ["", "", "", ""].map(() => h("span", { class: "clip" }));
+  const [word, client, endpoint, model, place] = ["", "", "", "", ""].map(() => h("span", { class: "clip" }));
   const label = h("p", { class: "request-label" });
   const elapsed = h("span", { class: "num" });
   const link = h("a", { href: "#/dev" }, "details");
@@ -222,7 +222,7 @@ function card() {
     "li",
     { class: "request" },
     h("div", { class: "request-top" }, h("span", { class: "state" }, glyph, word), label, elapsed),
-    h("p", { class: "request-who" }, client, endpoint, model, link),
+    h("p", { class: "request-who" }, client, endpoint, model, place, link),
     h("dl", { class: "request-figures" }, figures.map((one) => h("div", null, h("dt", null, one.name), one.value))),
     strip,
     words,
@@ -232,8 +232,8 @@ function card() {
   const set = (i, value) => figures[i] && text(figures[i].value, value);
   return {
     node,
-    /** @param {Wire.Row | undefined} row */
-    update(row) {
+    /** @param {Wire.Row | undefined} row @param {boolean} [hasSides] */
+    update(row, hasSides) {
       // a free place stays where it is, unseen, so that nothing below moves up
       if (!row) return void (node.dataset["free"] = "");
       delete node.dataset["free"];
@@ -250,6 +250,7 @@ function card() {
       if (client) text(client, row.client_kind === row.client_id ? row.client_kind : `${row.client_kind} (${row.client_id})`);
       if (endpoint) text(endpoint, row.endpoint);
       if (model) text(model, row.model ?? "");
+      if (place) text(place, row.lane ? "guest" : hasSides && row.slot !== null ? `slot ${row.slot}` : "");
       const href = `#/dev/request/${encodeURIComponent(row.request_id)}`;
       if (link.getAttribute("href") !== href) {
         link.setAttribute("href", href);

@@ -56,7 +56,7 @@ export const view = {
 };
 
 function panels() {
-  const stacks = [["Model", "Memory and disk"], ["Server", "Watch and access"], ["Queue and totals", "Caches", "Ledger"]];
+  const stacks = [["Model", "Memory and disk"], ["Server", "Watch and access"], ["Queue and totals", "Lane and slots", "Caches", "Ledger"]];
   /** @type {Map<string, HTMLElement>} */
   const lists = new Map();
   const stack = (/** @type {string[]} */ names) =>
@@ -77,6 +77,7 @@ function panels() {
         "Memory and disk": memory(system),
         Caches: caches(system),
         "Queue and totals": [...queue(system), ...totals(system)],
+        "Lane and slots": [...lane(system), ...slots(system)],
         Ledger: ledger(system),
         "Watch and access": watch(system),
       };
@@ -177,8 +178,32 @@ function queue({ queue: q }) {
     ["Waiting", `${count(q.waiting)}, at most ${count(q.max_queue)}`],
     ["Longest wait", duration(q.queue_timeout_s * 1000)],
     ["Longest request", duration(q.request_timeout_s * 1000)],
-    ...q.slots.map((one) => /** @type {Fact} */ ([`Slot ${one.slot}`, one.phase])),
-    ["Side lanes", "none in this version"],
+  ];
+}
+
+/** @param {Wire.System} system @returns {Fact[]} */
+function lane({ lane: l }) {
+  if (!l) return [["Side lane", "off (--side-lane)"]];
+  const served = Object.entries(l.served).map(([kind, each]) => `${kind} ${count(each)}`);
+  return [
+    ["Side lane", l.mode],
+    ["Wait in it", count(l.waiting)],
+    ["Served in it", served.join(", ") || "0"],
+  ];
+}
+
+/** @param {Wire.System} system @returns {Fact[]} */
+function slots({ parallel: p, queue: q }) {
+  /** @type {Fact[]} */
+  const phases = (q?.slots ?? []).map((one) => [`Slot ${one.slot}`, one.phase]);
+  if (!p) return phases;
+  const passes = Object.entries(p.rounds).map(([size, each]) => `${count(each)} of ${size}`);
+  const a = p.admission;
+  return [
+    ...p.slots.map((one) => /** @type {Fact} */ ([`Slot ${one.slot}`, `${one.phase}, ${duration(one.gpu_s * 1000)} of GPU time`])),
+    ["GPU turn", `${p.turn.holder === null ? "nobody" : `slot ${p.turn.holder}`}, handed over ${count(p.turn.hand_overs)} times`],
+    ["Joint passes", passes.join(", ") || "0"],
+    ...(a ? [/** @type {Fact} */ (["Memory reserved", `${bytes(a.reserved_bytes)}, floor ${bytes(a.floor_bytes)}, ${count(a.waits)} had to wait`])] : []),
   ];
 }
 

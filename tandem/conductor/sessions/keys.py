@@ -1,49 +1,17 @@
-"""Sessions: which conversation a request belongs to, and what is remembered of it (API-070, SES-001, SES-002).
-
-`Sessions` is the one object that more than one actor may use (SES-020): its calls never await. So far it remembers the
-date of a session's first request; class, notes and directory join it with the router.
-"""
+"""The key of a session: the client's id of the conversation, else a hash of its head (API-070, SES-001, SES-002)."""
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import json
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Session", "Sessions", "session_key"]
+__all__ = ["HEAD_PREFIX", "ID_HEADERS", "session_key"]
 
-KEPT = 1_000
-"""Sessions remembered; the least recently used go first (SES-007)."""
 ID_HEADERS = ("x-session-id", "x-openwebui-chat-id", "x-conversation-id")
+HEAD_PREFIX = "h:"
 HASH_DIGITS = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """What is remembered, as it was when it was asked for."""
-
-    key: str
-    first_date: datetime.date
-
-
-class Sessions:
-    """The newest sessions by key."""
-
-    def __init__(self, kept: int = KEPT) -> None:
-        self._kept = kept
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
-
-    def open(self, key: str, today: datetime.date) -> Session:
-        """The session of this key, begun today where it is new."""
-        session = self._sessions.setdefault(key, Session(key, today))
-        self._sessions.move_to_end(key)
-        if len(self._sessions) > self._kept:
-            self._sessions.popitem(last=False)
-        return session
 
 
 def session_key(
@@ -67,7 +35,7 @@ def session_key(
         if message.get("role") == "user":
             break
     canonical = json.dumps(head, ensure_ascii=False, separators=(",", ":"))
-    return f"h:{_digest(canonical)[:HASH_DIGITS]}"
+    return f"{HEAD_PREFIX}{_digest(canonical)[:HASH_DIGITS]}"
 
 
 def _shown(content: Any, images: Sequence[str]) -> Any:

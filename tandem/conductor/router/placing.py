@@ -1,0 +1,89 @@
+"""A plan's notes put into the rendered prompt (NOTE-001, NOTE-002, NOTE-012), and what of them the session keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tandem.conductor.router.kit import Kit
+from tandem.conductor.router.notes import LiveNote, NewNote, text_hash
+from tandem.conductor.router.plan import Plan
+from tandem.conductor.sessions import SessionDelta
+from tandem.engine.text.prompt import Prompt
+from tandem.engine.text.splicing import Piece, close_thinking, splice, turn_end_rows
+
+__all__ = ["Placed", "PlacedNote", "place"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedNote:
+    """A note of this turn's prompt, as the row has it (NOTE-011)."""
+
+    note: LiveNote
+    position: int
+    """Row of its first token."""
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The prompt with all that the plan puts into it."""
+
+    prompt: Prompt
+    notes: tuple[PlacedNote, ...] = ()
+    delta: SessionDelta | None = None
+    """The plan's, with the new note as it is carried on."""
+    marks: tuple[str, ...] = ()
+    """`note.window`: it did not fit. `note.no_place`: the template ends no turn."""
+
+
+def place(kit: Kit, plan: Plan, prompt: Prompt, room: int | None = None) -> Placed:
+    """`prompt` is rendered of what was prepared; `room` is how many more tokens the window holds.
+
+    What is left out for want of room is the new note first, then the newest of the old: what stays, stays in its place.
+    """
+    effects = plan.effects
+    if not effects.under_plan:
+        return Placed(prompt, delta=plan.delta)
+    if effects.close_thinking:
+        prompt = close_thinking(prompt, kit.openings)
+    if effects.hidden_session is not None:
+        prompt = replace(prompt, session=effects.hidden_session)
+    marks: list[str] = []
+    ends = turn_end_rows(prompt.ids, kit.turn_ends)
+    notes = [note for note in effects.replays if note.ordinal < len(ends)]
+    new = _live(plan, effects.note, len(ends) - 1) if effects.note and ends else None
+    if effects.note and new is None:
+        marks.append("note.no_place")
+    if room is not None:
+        room -= effects.note.tokens if effects.note and new else 0
+        room -= sum(note.tokens for note in notes)
+        if room < 0 and new is not None:
+            room, new = room + new.tokens, None
+            marks.append("note.window")
+        while room < 0 and notes:
+            room += notes.pop().tokens
+    delta = plan.delta
+    if delta is not None and new is not None:
+        delta = replace(delta, notes=(new,))
+    if ends:
+        prompt = replace(prompt, insertion=ends[-1])
+    every = [*notes, new] if new is not None else notes
+    pieces = [Piece(ends[note.ordinal], run.kind, kit.encode(run.text)) for note in every for run in note.runs]
+    return Placed(splice(prompt, pieces), _placed(every, ends, new), delta, tuple(marks))
+
+
+def _live(plan: Plan, new: NewNote, ordinal: int) -> LiveNote | None:
+    if plan.place is None:
+        return None
+    parts = tuple((part.kind, part.name, text_hash(part.text)) for part in new.parts)
+    return LiveNote(ordinal, plan.place, new.runs, parts, new.tokens)
+
+
+def _placed(notes: Sequence[LiveNote], ends: Sequence[int], new: LiveNote | None) -> tuple[PlacedNote, ...]:
+    placed: list[PlacedNote] = []
+    hidden = 0
+    for note in notes:
+        placed.append(PlacedNote(note, ends[note.ordinal] + hidden, note is new))
+        hidden += note.tokens
+    return tuple(placed)

@@ -1,0 +1,41 @@
+"""How a delta changes a session (SES-020). Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tandem.conductor.router.notes import LiveNote
+from tandem.conductor.sessions.view import SessionDelta, SessionView, SizeSignals
+
+__all__ = ["changed"]
+
+NOTES = 256
+"""Notes kept of one session, those of branches that its user has left among them."""
+ANSWERED = 32
+ANSWERED_S = 24 * 3600.0
+
+
+def changed(view: SessionView, delta: SessionDelta) -> SessionView:
+    """The session after `delta`."""
+    new: dict[str, Any] = {"turns": view.turns + delta.turn, "notes": _notes(view, delta)}
+    for name in ("class_id", "confidence", "package", "size", "directory", "compacted"):
+        if (value := getattr(delta, name)) is not None:
+            new[name] = value
+    if delta.compacted:
+        # A task is sized anew. Notes stay: a client that could not use the summary sends its old history on.
+        new |= {"has_been_compacted": True, "size": SizeSignals()}
+    if delta.answered is not None:
+        newest = delta.answered
+        kept = [each for each in view.answered if each.digest != newest.digest and newest.at - each.at < ANSWERED_S]
+        new["answered"] = (*kept[1 - ANSWERED :], newest)
+    return replace(view, **new)
+
+
+def _notes(view: SessionView, delta: SessionDelta) -> tuple[LiveNote, ...]:
+    if not (delta.notes or delta.dropped):
+        return view.notes
+    kept = [note for note in view.notes if note not in delta.dropped]
+    # Two requests that were planned at once add the same note.
+    kept += [note for note in delta.notes if note not in kept]
+    return tuple(kept[-NOTES:])

@@ -1,0 +1,83 @@
+"""The disk tier as the Memory screen shows it, and its clear (API-237, MEM-014, MEM-015)."""
+
+from __future__ import annotations
+
+import msgspec
+from quart import Blueprint, Response, request
+
+from tandem.actors.documents import Current
+from tandem.actors.keeper import Clear, Cleared, LookAtDisk
+from tandem.actors.kit import ActorGone
+from tandem.actors.queue import Refused
+from tandem.conductor.documents import Documents
+from tandem.engine.caches.caching import DiskView
+from tandem.engine.caches.disk_index import DiskSettings
+from tandem.http.context import Context, context
+from tandem.http.openai import errors
+from tandem.http.query import Parameters
+from tandem.http.responses import data_response, json_response
+from tandem.http.routes.cache import refused
+
+__all__ = ["blueprint"]
+
+blueprint = Blueprint("disk", __name__)
+
+DISK = "disk"
+
+
+@blueprint.get("/v1/conductor/memory/disk")
+async def disk() -> Response:
+    here = context()
+    documents = await _documents(here)
+    Parameters(request.args).end()
+    try:
+        view: DiskView | None = await here.keeper.ask(LookAtDisk)
+    except ActorGone:
+        raise errors.internal() from None
+    wanted = documents.settings.memory.disk_cache.over(here.settings.disk_tier)
+    settings = DiskSettings.of(wanted)
+    asked = 0 if view is None else view.hits + view.misses
+    return data_response(
+        {
+            "running": view is not None,
+            "settings": {"version": documents.versions["settings"], **wanted},
+            "bytes": 0 if view is None else view.bytes,
+            "budget_bytes": settings.budget,
+            "free_bytes": None if view is None else view.free,
+            "floor_bytes": settings.min_free,
+            "hits": 0 if view is None else view.hits,
+            "misses": 0 if view is None else view.misses,
+            "hit_rate": None if view is None or not asked else view.hits / asked,
+            "entries": []
+            if view is None
+            else [{"rows": row, "bytes": size, "uses": uses} for row, size, uses in view.top],
+            "events": [] if view is None else list(view.events),
+        }
+    )
+
+
+@blueprint.post("/v1/conductor/memory/disk/clear")
+async def clear() -> Response:
+    """Waits for the generation that runs, as POST /v1/cache/clear does."""
+    here = context()
+    await _documents(here)
+    freed = {DISK: 0}
+    if DISK in here.engine_caches():
+        try:
+            answer: Cleared | Refused = await here.keeper.ask(lambda reply: Clear((DISK,), reply))
+        except ActorGone:
+            raise errors.internal() from None
+        if isinstance(answer, Refused):
+            raise refused(answer.code)
+        freed = dict(answer.freed)
+    return json_response(msgspec.json.encode({"freed_bytes": freed}), {"Cache-Control": "no-store"})
+
+
+async def _documents(here: Context) -> Documents:
+    """Those in use; without a conductor there are none, and no route."""
+    if here.documents is None:
+        raise errors.not_found(request.path)
+    try:
+        return await here.documents.ask(Current)
+    except ActorGone:
+        raise errors.internal() from None

@@ -1,0 +1,266 @@
+"""The conductor's documents over HTTP: read, saved as a new version, restored (API-233, API-234, API-235).
+
+Without --conductor-config there is no conductor, and none of these routes (API-232).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+from quart import Blueprint, Response, request
+
+import tandem
+from tandem.actors.documents import Config, Current, Put, Refusal, Restore, Show, Versions
+from tandem.actors.kit import ActorGone, Ref
+from tandem.conductor.documents import KINDS, DocumentKey, Documents
+from tandem.conductor.documents.documents import PROFILES, split_key
+from tandem.conductor.documents.roles import RoleContract, may_share
+from tandem.conductor.documents.versions import Version
+from tandem.http.body import read_body
+from tandem.http.context import context
+from tandem.http.openai import errors
+from tandem.http.openai.decode import decode_body
+from tandem.http.openai.errors import ApiError, invalid
+from tandem.http.query import Parameters
+from tandem.http.responses import data_response, json_response
+
+__all__ = ["blueprint"]
+
+blueprint = Blueprint("documents", __name__)
+
+SCHEMAS = Path(tandem.__file__).parent / "contract" / "conductor-v1"
+BODY_BYTES = 8 * 1024 * 1024
+"""More than any document has; a package's text has 200,000 characters at most."""
+NOTE_CHARS = 500
+LARGEST = 10**9
+STATUS = {"invalid": 400, "conflict": 409, "locked": 409, "unknown": 404, "failed": 500}
+ONE = f"<any({', '.join(kind for kind in KINDS if kind != PROFILES)}):kind>"
+
+
+@blueprint.get("/v1/conductor/config")
+async def config() -> Response:
+    keeper = _keeper()
+    Parameters(request.args).end()
+    found = await _ask(keeper, Config)
+    return data_response(
+        {
+            "documents": [
+                {
+                    "name": one.key,
+                    "version": one.version,
+                    "versions": one.versions,
+                    "note": one.note,
+                    "created": one.created or None,
+                    "locked": one.locked,
+                    "problem": one.problem,
+                }
+                for one in found
+            ]
+        }
+    )
+
+
+@blueprint.get(f"/v1/conductor/schemas/<any({', '.join(KINDS)}):kind>")
+async def schema(kind: str) -> Response:
+    """What the dashboard's forms are built from."""
+    _keeper()
+    Parameters(request.args).end()
+    return json_response(_schema(kind), {"Cache-Control": "no-store"})
+
+
+@blueprint.get(f"/v1/conductor/{ONE}")
+async def document(kind: str) -> Response:
+    return await _shown(kind)
+
+
+@blueprint.get("/v1/conductor/profiles/<name>")
+async def profile(name: str) -> Response:
+    return await _shown(f"{PROFILES}/{name}")
+
+
+@blueprint.get(f"/v1/conductor/{ONE}/versions")
+async def versions(kind: str) -> Response:
+    return await _listed(kind)
+
+
+@blueprint.get("/v1/conductor/profiles/<name>/versions")
+async def profile_versions(name: str) -> Response:
+    return await _listed(f"{PROFILES}/{name}")
+
+
+@blueprint.put(f"/v1/conductor/{ONE}")
+async def put_document(kind: str) -> Response:
+    return await _stored(kind)
+
+
+@blueprint.put("/v1/conductor/profiles/<name>")
+async def put_profile(name: str) -> Response:
+    return await _stored(f"{PROFILES}/{name}")
+
+
+@blueprint.delete("/v1/conductor/profiles/<name>")
+async def delete_profile(name: str) -> Response:
+    """No profile is ever removed; a locked one says that it is locked (PRF-012)."""
+    keeper = _keeper()
+    key = await _known(keeper, f"{PROFILES}/{name}")
+    if any(one.key == key and one.locked for one in await _ask(keeper, Config)):
+        raise ApiError(409, f"{key} is locked")
+    raise errors.method_not_allowed(["GET", "HEAD", "OPTIONS", "PUT"])
+
+
+@blueprint.post(f"/v1/conductor/{ONE}/restore")
+async def restore_document(kind: str) -> Response:
+    return await _restored(kind)
+
+
+@blueprint.post("/v1/conductor/profiles/<name>/restore")
+async def restore_profile(name: str) -> Response:
+    return await _restored(f"{PROFILES}/{name}")
+
+
+async def _shown(path: str) -> Response:
+    keeper = _keeper()
+    parameters = Parameters(request.args)
+    number = parameters.whole("version", 0, LARGEST)
+    parameters.end()
+    key = await _known(keeper, path)
+    found = await _ask(keeper, lambda reply: Show(key, number, reply))
+    if found is None and (number or key != "monitor"):
+        raise ApiError(404, f"{key} has no version {number} that can be read", param="version")
+    answer: dict[str, Any] = (
+        {"document": None, "version": 0, "note": "", "created": None, "restored_from": None}
+        if found is None
+        else _version(found)
+    )
+    if key == "roles":
+        answer["contracts"] = await _contracts(keeper)
+    return data_response(answer)
+
+
+async def _listed(path: str) -> Response:
+    keeper = _keeper()
+    Parameters(request.args).end()
+    key = await _known(keeper, path)
+    found = await _ask(keeper, lambda reply: Versions(key, reply))
+    return data_response({"versions": [_head(version) for version in reversed(found)]})
+
+
+async def _stored(path: str) -> Response:
+    keeper = _keeper()
+    key = _key(path, "name")
+    body = await _body("document", "note", "base_version")
+    document = body.get("document")
+    if not isinstance(document, dict):
+        raise invalid("document", "document must be a JSON object")
+    note, base = _note(body), _number(body, "base_version", 0)
+    saved = await _ask(keeper, lambda reply: Put(key, document, note, base, reply))
+    return data_response(_version(_accepted(saved)))
+
+
+async def _restored(path: str) -> Response:
+    keeper = _keeper()
+    key = await _known(keeper, path)
+    body = await _body("version", "note")
+    note, number = _note(body), _number(body, "version", 1)
+    if number is None:
+        raise invalid("version", "version must name the version to restore")
+    saved = await _ask(keeper, lambda reply: Restore(key, number, note, reply))
+    return data_response(_version(_accepted(saved)))
+
+
+@cache
+def _schema(kind: str) -> bytes:
+    return (SCHEMAS / f"{kind}.schema.json").read_bytes()
+
+
+def _keeper() -> Ref[Any]:
+    """The documents actor, there with --conductor-config alone."""
+    keeper = context().documents
+    if keeper is None:
+        raise errors.not_found(request.path)
+    return keeper
+
+
+async def _ask(keeper: Ref[Any], question: Any) -> Any:
+    try:
+        return await keeper.ask(question)
+    except ActorGone:
+        raise errors.internal() from None
+
+
+def _key(path: str, param: str) -> DocumentKey:
+    try:
+        split_key(path)
+    except KeyError:
+        raise invalid(param, "a profile's name has letters, digits, dot, dash and underscore, at most 64") from None
+    return path
+
+
+async def _known(keeper: Ref[Any], path: str) -> DocumentKey:
+    """The key of a document that exists; else a 404."""
+    if not any(one.key == path for one in await _ask(keeper, Config)):
+        raise errors.not_found(request.path)
+    return path
+
+
+async def _body(*fields: str) -> dict[str, Any]:
+    with context().bodies.hold() as hold:
+        body = decode_body(await read_body(hold, BODY_BYTES))
+    unknown = next((name for name in body if name not in fields), None)
+    if unknown is not None:
+        raise invalid(unknown[:NOTE_CHARS], f"there is no such field; there are {', '.join(fields)}")
+    return body
+
+
+def _note(body: dict[str, Any]) -> str:
+    note = body.get("note")
+    if not isinstance(note, str) or not note.strip():
+        raise invalid("note", "note must say why the document changes")
+    if len(note) > NOTE_CHARS:
+        raise invalid("note", f"note has more than {NOTE_CHARS} characters")
+    return note.strip()
+
+
+def _number(body: dict[str, Any], name: str, low: int) -> int | None:
+    value = body.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= LARGEST:
+        raise invalid(name, f"{name} must be an integer from {low} on")
+    return value
+
+
+def _accepted(saved: Version | Refusal) -> Version:
+    if isinstance(saved, Version):
+        return saved
+    _refuse(saved)
+
+
+def _refuse(refusal: Refusal) -> NoReturn:
+    raise ApiError(STATUS[refusal.code], refusal.message, param=refusal.path or None)
+
+
+def _head(version: Version) -> dict[str, Any]:
+    return {
+        "version": version.version,
+        "note": version.note,
+        "created": version.created or None,
+        "restored_from": version.restored_from,
+    }
+
+
+def _version(version: Version) -> dict[str, Any]:
+    return {"document": version.body, **_head(version)}
+
+
+async def _contracts(keeper: Ref[Any]) -> list[dict[str, Any]]:
+    """Each role as it is read, with what it may share and which fields were filled in (ROL-005, ROL-006)."""
+    documents: Documents = await _ask(keeper, Current)
+    return [_contract(role) for role in documents.contracts.values()]
+
+
+def _contract(role: RoleContract) -> dict[str, Any]:
+    found = {name: getattr(role, name) for name in role.__slots__}
+    return {**found, "may_share": may_share(role, "")}
