@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from tandem.kinds import (
     Auto,
+    ByClient,
     Choice,
     FilePath,
     FilePaths,
@@ -313,6 +314,18 @@ class Settings:
     usage_default: bool = _setting(
         OnOff(), True, group=ANSWERS, help="Send usage and timings on a stream that did not ask for them."
     )
+    regenerate: bool = _setting(
+        OnOff(), True, group=ANSWERS, help="Sample a turn that is asked for again, so that its answer is another one."
+    )
+    regenerate_temperature: float = _setting(
+        Real(0, 2, "T"), 0.7, group=ANSWERS, help="Temperature of such a turn, where its client sends no sampling."
+    )
+    regenerate_top_p: float = _setting(
+        Real(0.01, 1, "P"), 0.95, group=ANSWERS, help="Its top_p: the share of probability that is drawn from."
+    )
+    regenerate_top_k: int = _setting(
+        Whole(0, 4_194_304), 20, group=ANSWERS, help="Its top_k: how many tokens are drawn from; 0 is all."
+    )
     prefill_heartbeat_s: float = _setting(
         Real(0, DAY_S),
         5.0,
@@ -586,18 +599,11 @@ class Settings:
         help="Under a plan, where the reasoning goes by kind of client, while --reasoning-format is tags; an empty "
         "value means tags for all.",
     )
-    model_name: str | None = _setting(
-        Text("NAME"),
-        None,
-        group=CONDUCTOR,
-        shown="the checkpoint's name",
-        help="What the model is told to call itself when somebody asks who is answering.",
-    )
     note_dedup: Literal["parts", "block"] = _setting(
         Choice(("parts", "block")),
         "parts",
         group=CONDUCTOR,
-        help="A later turn's note has only what no earlier note says, or the whole block again when a part has changed.",
+        help="A later turn's note has what no earlier note says, or the whole block again when a part has changed.",
     )
     session_generations: bool = _setting(
         OnOff(),

@@ -25,6 +25,7 @@ from tandem.actors.kit import ActorGone
 from tandem.actors.slots import Abort
 from tandem.build import Progress, find_model, open_parts
 from tandem.config import Settings
+from tandem.fit import check_fit
 from tandem.http import connection
 from tandem.http.access.hosts import machine_names
 from tandem.http.access.rules import Access
@@ -55,6 +56,7 @@ def run(settings: Settings, environ: Mapping[str, str]) -> int:
 
     Raises `CheckpointError`, `SettingError`, `StateLocked` or `OSError` before the start.
     """
+    check_fit(settings)
     connection.install()
     sys.setswitchinterval(SWITCH_S)
     with setup_logging(log_content=settings.log_content) as logs:

@@ -31,7 +31,7 @@ from tandem.actors.slots import Slot, SlotMessage
 from tandem.actors.store import Flush, Store
 from tandem.actors.turns import Turns
 from tandem.actors.watchdog import Watchdog, WatchdogMessage
-from tandem.conducting import document_keeper
+from tandem.conducting import conductor_kit, document_keeper, open_sessions, sessions_file, write_sessions
 from tandem.config import Settings
 from tandem.engine.caches.caching import Caching
 from tandem.engine.grammar.grammars import Grammars
@@ -169,6 +169,9 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
         live=live.ref,
         keeper=keeper.ref,
         documents=None if documents is None else documents.ref,
+        kit=conductor_kit(settings, parts, parts.engine.card, parts.engine.text),
+        sessions=await open_sessions(settings, parts),
+        sessions_file=sessions_file(settings, parts),
         blocking=parts.blocking,
         wall=parts.wall,
         started_at=trio.current_time(),
@@ -271,6 +274,8 @@ async def drain(context: Context) -> None:
     context.leaving.set()
     context.readers.send_away()
     await _spill(context)
+    if context.sessions_file is not None:
+        await context.blocking.run("documents", write_sessions, context.sessions_file, context.sessions)
     with trio.move_on_after(LAST_PIECES_S):
         await context.traffic.wait_idle()
     try:

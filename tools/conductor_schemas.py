@@ -10,7 +10,7 @@ import msgspec
 
 from tandem.conductor.documents.parsing import TYPES
 from tandem.http.openai import document_shapes as shapes
-from tandem.http.openai import package_shapes
+from tandem.http.openai import package_shapes, plan_shapes
 
 __all__ = ["FOLDER", "schemas", "text"]
 
@@ -25,6 +25,7 @@ ANSWERS: dict[str, Any] = {
     "packages-item": package_shapes.PackageDetail,
     "packages-tokens": package_shapes.PackageTokens,
     "packages-usage": package_shapes.PackageUsageReport,
+    "test": plan_shapes.ConductorTest,
 }
 
 

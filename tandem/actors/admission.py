@@ -52,14 +52,15 @@ class Admission:
         first = job.run.generations[0]
         need = self._engine.worst_case(len(first.prompt.ids), first.limit)
         begun = trio.current_time()
-        waited = 0.0
+        has_waited = False
         while True:
             answer: Admitted | Short = await self._memory.ask(partial(Reserve, self._slot, job.run.request_id, need))
             waited = trio.current_time() - begun
             if isinstance(answer, Admitted):
-                if waited:
+                if has_waited:
                     job.put(MemoryWait(0, waited))
                 return True
+            has_waited = True
             if waited >= self._timeout_s:
                 told = f"{answer.missing} bytes short after {waited:.0f} s"
                 log.error("[memory] %s: %s", job.run.request_id, told)

@@ -63,6 +63,15 @@ class Candidate:
     rank: Rank
     needs: Needs | None = None
     is_lane: bool = False
+    _compared: list[tuple[Resident | None, bool]] = field(init=False, default_factory=list, compare=False, repr=False)
+    """With what, and whether it goes on with that: prompts are long, and every message has each waiter looked at."""
+
+    def goes_on_with(self, resident: Resident | None) -> bool:
+        """`continues`, compared once."""
+        if not self._compared or self._compared[0][0] is not resident:
+            keys = () if self.needs is None else self.needs.keys
+            self._compared[:] = [(resident, continues(keys, resident))]
+        return self._compared[0][1]
 
 
 def choose(
@@ -95,7 +104,7 @@ def may_use_side(waiter: Candidate, resident: Resident | None, rules: SlotRules,
         return False
     if waiter.rank is Rank.LONG_SIDE and turn_waits:
         return False
-    return _fits(waiter.needs, rules.side_window) and not continues(waiter.needs.keys, resident)
+    return _fits(waiter.needs, rules.side_window) and not waiter.goes_on_with(resident)
 
 
 def continues(keys: Sequence[int], resident: Resident | None) -> bool:

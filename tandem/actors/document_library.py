@@ -56,6 +56,9 @@ class Problem:
     path: str
     message: str
 
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
 
 @dataclass(frozen=True, slots=True)
 class InUse:

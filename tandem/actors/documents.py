@@ -180,6 +180,8 @@ class DocumentKeeper(Actor[DocumentsMessage]):
             self._journal(one.key, one.what, {"version": one.version, "note": one.note})
         for key, problem in library.problems.items():
             self._report(key, problem)
+        if filled := {role.name: role.filled for role in library.documents.contracts.values() if role.filled}:
+            self._journal("roles", "filled", {"roles": filled})
         self._library, self._looked = library, trio.current_time()
         return library
 
@@ -217,9 +219,8 @@ class DocumentKeeper(Actor[DocumentsMessage]):
         return found
 
     def _reread(self, library: Library) -> Library:
-        if mark_of(self._files, library.numbers, library) == library.mark:
-            return library
-        return load(self._files, library)
+        is_same = mark_of(self._files, library.numbers, library) == library.mark
+        return library if is_same else load(self._files, library)
 
     async def _put(
         self, library: Library, key: DocumentKey, body: Mapping[str, Any], note: str, base_version: int | None
@@ -273,7 +274,7 @@ class DocumentKeeper(Actor[DocumentsMessage]):
 
     def _report(self, key: DocumentKey, problem: Problem) -> None:
         """A file on disk is not in service."""
-        log.error("[config] %s is not in service: %s %s", problem.file, problem.path, problem.message)
+        log.error("[config] %s is not in service: %s", problem.file, problem)
         self._journal(key, "refused", {"file": problem.file, "path": problem.path})
 
     def _refused(self, key: DocumentKey, refusal: Refusal) -> Refusal:
@@ -283,9 +284,8 @@ class DocumentKeeper(Actor[DocumentsMessage]):
     def _journal(self, key: DocumentKey, decision: str, detail: Mapping[str, Any]) -> None:
         ts_ms = int(self._wall.now().timestamp() * 1000)
         detail = {name: value for name, value in detail.items() if value is not None}
-        self._store.offer(
-            Journal((JournalRow(ts_ms=ts_ms, kind="config", task=key, decision=decision, detail=detail),))
-        )
+        row = JournalRow(ts_ms=ts_ms, kind="config", task=key, decision=decision, detail=detail)
+        self._store.offer(Journal((row,)))
 
     def _created(self) -> str:
         return self._wall.now().isoformat(timespec="seconds")

@@ -46,6 +46,8 @@ class Hand:
         self._host = host
         self._turns = turns
         self._waits = False
+        self._ends = False
+        """What is waited for is only to end a request."""
         self._is_leaving = is_leaving
         self._first = first
         self._settles = settles

@@ -20,7 +20,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, assert_never
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, assert_never
 import trio
 
 from tandem.actors.host import EngineHost
-from tandem.actors.kit import Actor, Blocking, Ref, Reply, WallClock
+from tandem.actors.kit import Actor, ActorGone, Blocking, Ref, Reply, WallClock
 from tandem.actors.line import Rank
 from tandem.actors.queue import Enter, Granted, Leave, Lent, QueueMessage, Refused, SlotFree
 from tandem.actors.turns import GiveUp, Turn, TurnMessage, Want
@@ -201,7 +201,8 @@ class Keeper(Actor[KeeperMessage]):
             log.error("[cache] could not be cleared: %s", error)
             return Refused("failed")
         finally:
-            self._queue.offer(SlotFree(granted.slot))
+            with trio.CancelScope(shield=True), suppress(ActorGone):  # bounded by the queue, which never waits
+                await self._queue.tell(SlotFree(granted.slot))
         log.info("[cache] cleared: %s", _numbers(freed))
         return Cleared(freed)
 

@@ -75,10 +75,11 @@ class Lane:
         if not self.is_wanted or not self._allows(is_prefill):
             return
         await self._hand.take()
+        self.is_wanted = False  # what comes from here on is told again
         run: Run | None = await self._queue.ask(TakeLane)
         if run is None:
-            self.is_wanted = False
             return
+        self.is_wanted = True  # there may be another
         begun = trio.current_time()
         job, guest = self._begin(run)
         job.put(LaneServed("prefill" if is_prefill else "decode"))

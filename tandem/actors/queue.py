@@ -252,13 +252,14 @@ class Queue(Actor[QueueMessage]):
                 self._waiters.undo(grant)
 
     def _lend(self, reply: Reply[Run | None]) -> None:
-        """Hand over the first lane job whose request is still there."""
+        """Hand over the first lane job whose request is still there. Where the slot has failed, the job ends."""
         job: Run | None = None
         while job is None and (key := self._waiters.next_job()) is not None:
             entered = self._entered.pop(key)
             if entered.reply.send(Lent(0, self._slots[0])):
                 job = entered.lane
-        reply.send(job)
+        if not reply.send(job) and job is not None:
+            job.outbox.finish()
 
     def _refuse(self, keys: Iterable[str], code: str) -> None:
         for key in keys:
@@ -296,5 +297,4 @@ class Queue(Actor[QueueMessage]):
             self._told_idle = idle
 
     def __repr__(self) -> str:
-        seen = self._waiters
-        return f"<Queue {seen.waiting} waiting, free slots {seen.free_slots}, draining {seen.draining}>"
+        return f"<Queue {self._waiters!r}>"

@@ -7,6 +7,7 @@ Owns: the ledger's file and the rows that are not committed yet. Never: delays a
 | `Record`       | request's task  | the row is in the file within a second; offered, never told |
 | `Journal`      | request's task  | the same of journal rows and hidden texts                   |
 | `FillOutcome`  | request's task  | a request's journal rows say how it ended                   |
+| `FillChecker`  | request's task  | the row before it in its session says what a checker found  |
 | `Flush`        | drain, tests    | None once all that came before is in the file, or cannot be |
 | `LedgerFacts`  | /health         | `Facts`                                                     |
 | `Read`         | routes          | the rows of each statement, or why there are none           |
@@ -19,24 +20,35 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import trio
 
 from tandem.actors.kit import Actor, Reply, WallClock
 from tandem.store.batch import Batch, Entry, Pending
 from tandem.store.inline import open_memory
-from tandem.store.journal import HiddenText, JournalRow, event_row, text_rows
+from tandem.store.journal import HiddenText, JournalRow, event_row, fill_row, text_rows
 from tandem.store.ledger import BadRow, Ledger, OpenLedger, StoreError, Unanswered
 from tandem.store.nightly import Alarm, prune, weekly_backup
 from tandem.store.outcome import Outcome
 from tandem.store.query import Rows, Statement
 
-__all__ = ["Facts", "FillOutcome", "Flush", "Journal", "LedgerFacts", "Read", "Record", "Store", "StoreMessage"]
+__all__ = [
+    "Facts",
+    "FillChecker",
+    "FillOutcome",
+    "Flush",
+    "Journal",
+    "LedgerFacts",
+    "Read",
+    "Record",
+    "Store",
+    "StoreMessage",
+]
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +85,17 @@ class FillOutcome:
 
     request_id: str
     outcome: str
+    extra: Mapping[str, Any] | None = None
+    """Fields of the router's row that only the end shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class FillChecker:
+    """A checker's verdict that came with `request_id`, about what its session did before (OBS-022)."""
+
+    session_key: str
+    request_id: str
+    checker: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +138,7 @@ class Read:
     reply: Reply[list[Rows] | StoreError]
 
 
-StoreMessage: TypeAlias = Record | Journal | FillOutcome | Flush | LedgerFacts | Read
+StoreMessage: TypeAlias = Record | Journal | FillOutcome | FillChecker | Flush | LedgerFacts | Read
 
 
 @dataclass(slots=True)
@@ -203,8 +226,10 @@ class Store(Actor[StoreMessage]):
                     self._rows += 1
             case Journal(rows, texts):
                 self._journal(rows, texts)
-            case FillOutcome(request_id, outcome_text):
-                self._add(Entry(fills=((outcome_text, request_id),)))
+            case FillOutcome(request_id, outcome_text, extra):
+                self._add(Entry(fills=(fill_row(request_id, outcome_text, extra),)))
+            case FillChecker(session_key, request_id, checker):
+                self._add(Entry(checks=((checker, session_key, request_id),)))
             case Flush(reply):
                 self._flushes.append(reply)
                 self._hurry.set()

@@ -229,7 +229,7 @@ class Turns(Actor[TurnMessage]):
             reply = self._meets.pop(slot, None)
             if slot != round_.leader and (reply is None or not reply.send(Shared(together.outcomes[slot]))):
                 self._meeting.leave(slot)
-            if slot not in self._meeting.members:
+            if slot not in self._meeting.members and slot not in self._wants:
                 self._share.withdraw(slot)
         self._figures.count_round(together, round_.slots, round_.begun, now)
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from tandem.actors.choosing import Candidate, Resident, SlotRules, choose, continues, may_use_side
+from tandem.actors.choosing import Candidate, Resident, SlotRules, choose, may_use_side
 from tandem.actors.estimates import Ahead, Estimates, SlotProgress, until_grant
 from tandem.actors.line import Rank, WaitingLine
 
@@ -76,6 +76,9 @@ class Waiters:
         self._resident: Resident | None = None
         self._draining = False
         self._estimates = Estimates()
+
+    def __repr__(self) -> str:
+        return f"{self.waiting} waiting, free slots {self.free_slots}, draining {self.draining}"
 
     @property
     def draining(self) -> bool:
@@ -163,15 +166,12 @@ class Waiters:
         self._line.take(chosen.key, (lambda _key: True) if slot == 0 else self._might_use_side)
         waiter = self._waiters.pop(chosen.key)
         self._holds[slot] = _Hold(chosen.rank, now, resident=self._resident)
-        guest = waiter.guest and slot == 0 and not self._resumes(chosen)
+        # A small next turn that comes before slot 0 is settled is no guest: it reads on where the last one ended.
+        guest = waiter.guest and slot == 0 and not chosen.goes_on_with(self._resident)
         if slot == 0 and chosen.rank is Rank.TURN and chosen.needs is not None and not guest:
             # From now on slot 0 holds this conversation: the next turn of the one before need not wait for its end.
             self._resident = Resident(chosen.needs.keys, len(chosen.needs.keys))
         return Grant(chosen.key, slot, guest, waiter.own_s)
-
-    def _resumes(self, seen: Candidate) -> bool:
-        """A small next turn that comes before slot 0 is settled is no guest: it reads on where the last one ended."""
-        return seen.needs is not None and continues(seen.needs.keys, self._resident)
 
     def undo(self, grant: Grant) -> None:
         """Nobody was there to take it."""
@@ -272,13 +272,8 @@ class Waiters:
                 self._estimates.waited_for_own(waited)
 
     def _reason(self) -> Reason:
-        match self._holds.get(0):
-            case _Hold(Rank.OWN):
-                return "own"
-            case _Hold(Rank.SIDE):
-                return "side"
-            case _:
-                return "running"
+        rank = self._holds[0].rank if 0 in self._holds else None
+        return "own" if rank is Rank.OWN else "side" if rank is Rank.SIDE else "running"
 
     def _estimate(self, key: str, ahead: Sequence[str], now: float) -> float | None:
         since = self._waiters[key].since

@@ -272,7 +272,7 @@ class Watchdog(Actor[WatchdogMessage]):
             elif now - seen.unmoved_since >= self._stuck_s:
                 names[ref.name] = None
         for slot, seen_slot in self._slots.items():
-            busy = seen_slot.phase != "idle"
+            busy = seen_slot.phase not in ("idle", "gone")
             if busy and now - self._safe_points[slot] >= self._stuck_s:
                 names[f"slot {slot}"] = None
         if self._waiting_alone_since is not None and now - self._waiting_alone_since >= self._stuck_s:

@@ -24,7 +24,7 @@ import trio
 from tandem.actors.keeper import Busy, KeeperMessage, Rested
 from tandem.actors.kit import Actor, ActorGone, Ref, Reply
 from tandem.actors.line import Rank
-from tandem.actors.queue import Arrived, Enter, Granted, Idle, Lent, QueueMessage, Refused, SlotFree
+from tandem.actors.queue import Arrived, Enter, Granted, Idle, Leave, Lent, QueueMessage, Refused, SlotFree
 from tandem.actors.watchdog import WatchdogMessage, WindowsSeen
 
 __all__ = [
@@ -179,8 +179,10 @@ class Windows(Actor[WindowMessage]):
         except ActorGone:
             pass  # the service ends
         finally:
-            if answer is None and isinstance(unread := reply.take_nowait(), Granted):
-                self._queue.offer(SlotFree(unread.slot))
+            if answer is None:  # after a defect: it enters anew under the same name
+                if isinstance(unread := reply.take_nowait(), Granted):
+                    self._queue.offer(SlotFree(unread.slot))
+                self._queue.offer(Leave(self.name, Reply()))
             reply.close()
         await self.ref.tell(Answered(answer.slot if isinstance(answer, Granted) else None))
 

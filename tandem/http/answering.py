@@ -138,6 +138,8 @@ class Answering:
     def _note(self, output: Output) -> None:
         """Ends and calls, for the row."""
         for batch in output.batches:
+            if self._record.witness is not None and batch.choice == 0:
+                self._record.witness.hear(batch.deltas)
             finishes = _finishes(batch.deltas)
             self._ends += len(finishes)
             self._record.finished(finishes)

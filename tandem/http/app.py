@@ -30,6 +30,7 @@ from tandem.http.routes import (
     metrics,
     models,
     packages,
+    plans,
     session,
     system,
     usage,
@@ -57,6 +58,7 @@ ROOMS = (
     documents,
     packages,
     disk,
+    plans,
 )
 
 

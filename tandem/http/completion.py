@@ -13,12 +13,11 @@ from typing import Generic, TypeVar
 from quart import Response, request
 
 from tandem.actors.outbox import Outbox
-from tandem.conductor.sessions import SessionFacts, session_key
 from tandem.engine.decoding.generation import Generation, ReasoningCap
+from tandem.engine.decoding.seams import Reader
 from tandem.engine.errors import BadInput
 from tandem.engine.grammar.masks import BranchMask
 from tandem.engine.text.images import NO_IMAGES, LoadedImages
-from tandem.engine.text.prompt import Prompt
 from tandem.engine.verbs import Mask
 from tandem.http.answering import Answering
 from tandem.http.body import read_body
@@ -27,13 +26,15 @@ from tandem.http.edge import at_exit
 from tandem.http.endpoint import Asked, Endpoint, Head
 from tandem.http.entry import Entry, entry_of
 from tandem.http.exchange import Exchange, Limits
+from tandem.http.journaling import Witness, journal_end, journal_plan, log_plan
 from tandem.http.misses import tell_miss
 from tandem.http.openai import errors
 from tandem.http.openai.decode import decode_body
 from tandem.http.openai.errors import ApiError
 from tandem.http.openai.fields import shown_fields
 from tandem.http.openai.headers import check_headers
-from tandem.http.openai.requests import Request, resolve_limit
+from tandem.http.openai.requests import Request
+from tandem.http.planning import LONG_BODY_BYTES, Planned, Planning, applied
 from tandem.http.record import RequestRecord
 from tandem.http.replays import with_memory
 from tandem.http.responses import json_response, refusal, stream_response
@@ -45,25 +46,22 @@ log = logging.getLogger(__name__)
 RequestT = TypeVar("RequestT", bound=Request)
 T = TypeVar("T")
 
-LONG_PROMPT_BYTES = 8_000
-"""Above this, rendering and tokenising may take over 5 ms and goes to a worker thread (SCH-113)."""
-LONG_BODY_BYTES = 1_000_000
-"""Above this, so does decoding the body."""
-
 
 async def answer(endpoint: Endpoint[RequestT]) -> Response:
     """Answer the present request; whatever becomes of it, its row is written and its id is in the headers."""
     headers = {name.lower(): value for name, value in request.headers.items()}
     here = context()
     record = RequestRecord(here, new_id(endpoint.id_prefix), endpoint.name, headers)
+    handling = _Handling(here, endpoint, record)
 
     async def close() -> None:
         record.close()
+        handling.close()
         await tell_miss(here, record)
 
     at_exit(close)
     try:
-        return await _Handling(here, endpoint, record).answer()
+        return await handling.answer()
     except ApiError as refused:
         error = refused
     except Exception:
@@ -75,7 +73,9 @@ async def answer(endpoint: Endpoint[RequestT]) -> Response:
 
 def _answer_headers(record: RequestRecord) -> dict[str, str]:
     """Of every answer, refusals among them."""
-    headers = {"X-Request-Id": record.request_id, "X-Tandem": "raw"}
+    headers = {"X-Request-Id": record.request_id, "X-Tandem": record.mode}
+    if record.profile is not None:
+        headers["X-Tandem-Profile"] = record.profile
     if record.images_left_out:
         headers["X-Tandem-Images-Left-Out"] = str(record.images_left_out)
     return headers
@@ -88,6 +88,7 @@ class _Handling(Generic[RequestT]):
         self._context = context
         self._endpoint = endpoint
         self._record = record
+        self._planned: Planned | None = None
 
     async def answer(self) -> Response:
         check_headers(self._record.headers)
@@ -111,19 +112,37 @@ class _Handling(Generic[RequestT]):
     async def _prepare(self) -> Asked[RequestT]:
         """Everything that is found out before the queue. Raises `ApiError`."""
         request, size = await self._read()
-        record, settings = self._record, self._context.settings
+        record = self._record
         record.stream, record.model, record.choices = request.stream, request.model, request.n
         record.tell_kind(self._endpoint.messages(request), has_tools=self._endpoint.has_tools(request))
-        prompt = await self._prompt(request, size, await self._images(request))
-        limit = resolve_limit(
-            request.limit,
-            settings.default_max_tokens,
-            prompt.client_tokens,
-            self._context.card.max_len,
-            self._endpoint.prompt_field,
+        planning = Planning(self._context, self._endpoint, record, request, size, await self._images(request))
+        planned = await planning.planned()
+        self._tell(planned)
+        request = applied(request, planned.effects)
+        record.limit, record.prompt, record.rules = planned.limit, planned.prompt, request.rules
+        return Asked(
+            request=request,
+            kind=record.kind,
+            prompt=planned.prompt,
+            limit=planned.limit,
+            head=self._head(request),
+            effects=planned.effects,
+            mask=planned.mask,
         )
-        record.limit, record.prompt, record.rules = limit, prompt, request.rules
-        return Asked(request=request, kind=record.kind, prompt=prompt, limit=limit, head=self._head(request))
+
+    def _tell(self, planned: Planned) -> None:
+        """Journal and log say what was decided before anything waits."""
+        self._planned = planned
+        self._record.witness = Witness.of(self._context, planned)
+        self._record.sampling = planned.effects.sampling.why
+        self._context.sampling.add(planned.effects.sampling)
+        log_plan(self._record, planned)
+        journal_plan(self._context, self._record, planned)
+
+    def close(self) -> None:
+        """The request is over; its rows learn how it ended."""
+        if self._planned is not None:
+            journal_end(self._context, self._record, self._planned)
 
     async def _read(self) -> tuple[RequestT, int]:
         """The body, parsed, and its size. Its bytes count as in flight until then (API-004)."""
@@ -147,25 +166,6 @@ class _Handling(Generic[RequestT]):
             log.info("[images] %s left_out=%d of=%d", self._record.request_id, images.left_out, len(refs))
         return images
 
-    async def _session_key(self, request: RequestT, size: int) -> str:
-        endpoint = self._endpoint
-        urls = [ref.url for ref in endpoint.images(request)]
-        given = self._record.headers, endpoint.session_ids(request), endpoint.messages(request), urls
-        return await self._run_if_long(size > LONG_BODY_BYTES, "prompt", session_key, *given)
-
-    async def _prompt(self, request: RequestT, size: int, images: LoadedImages) -> Prompt:
-        context, endpoint = self._context, self._endpoint
-        key = await self._session_key(request, size)
-        session = context.sessions.open(SessionFacts(key=key, today=context.wall.now().date()))
-        self._record.session = key
-        self._record.conversation = endpoint.conversation(request, session.first_date)
-        try:
-            is_long = size > LONG_PROMPT_BYTES or bool(images.pictures)
-            given = request, context, session.first_date, images
-            return await self._run_if_long(is_long, "prompt", endpoint.prompt, *given)
-        except BadInput as error:
-            raise errors.from_bad_input(error) from error
-
     async def _run_if_long(self, is_long: bool, purpose: str, work: Callable[..., T], *args: object) -> T:
         return await self._context.blocking.run(purpose, work, *args) if is_long else work(*args)
 
@@ -188,16 +188,13 @@ class _Handling(Generic[RequestT]):
             asked.prompt,
             replace(asked.request.rules, mask=masks[0]),
             limit=asked.limit,
-            reader=self._endpoint.reader(asked, context),
+            reader=self._reader(asked),
             end_ids=context.text.end_ids,
             grid=context.card.anchor_grid,
             arrived_at=self._record.arrived_at,
             reasoning_cap=self._cap(asked),
         )
-        others = [
-            first.for_choice(index, self._endpoint.reader(asked, context), masks[index])
-            for index in range(1, asked.request.n)
-        ]
+        others = [first.for_choice(index, self._reader(asked), masks[index]) for index in range(1, asked.request.n)]
         return Exchange(
             self._record.request_id,
             (first, *others),
@@ -209,6 +206,11 @@ class _Handling(Generic[RequestT]):
             arrived_at=self._record.arrived_at,
         )
 
+    def _reader(self, asked: Asked[RequestT]) -> Reader:
+        reader = self._endpoint.reader(asked, self._context)
+        self._record.readers.append(reader)
+        return reader
+
     def _entry(self, asked: Asked[RequestT]) -> Entry:
         request, endpoint = asked.request, self._endpoint
         return entry_of(
@@ -219,12 +221,15 @@ class _Handling(Generic[RequestT]):
             stream=request.stream,
             messages=endpoint.messages(request),
             has_tools=endpoint.has_tools(request),
+            is_side=self._planned.is_side if self._planned else None,
         )
 
     def _cap(self, asked: Asked[RequestT]) -> ReasoningCap | None:
         cap = self._endpoint.cap(asked, self._context)
-        if told := self._endpoint.told_budget(asked, cap, self._context):
-            log.info("[think] %s %s", self._record.request_id, told)
+        self._record.budget = told = self._endpoint.told_budget(asked, cap, self._context)
+        if budget := told.get("client_budget"):
+            words = " ".join(f"{name}={value}" for name, value in budget.items())
+            log.info("[think] %s %s", self._record.request_id, words)
         return cap
 
     def _head(self, request: RequestT) -> Head:

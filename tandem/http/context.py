@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
@@ -20,8 +21,11 @@ from tandem.actors.outbox import Deltas
 from tandem.actors.queue import QueueMessage
 from tandem.actors.store import StoreMessage
 from tandem.actors.watchdog import WatchdogMessage
+from tandem.conductor.masking.scan import SecretCache
 from tandem.conductor.misses import Misses
 from tandem.conductor.packages.catalog import TokenCounts
+from tandem.conductor.router.kit import Kit
+from tandem.conductor.sampling import SamplingCounts
 from tandem.conductor.sessions import Sessions
 from tandem.config import Settings
 from tandem.engine.caches.caching import CacheStats, MemoryView
@@ -128,6 +132,14 @@ class Context:
     keeper: Ref[KeeperMessage]
     documents: Ref[DocumentsMessage] | None = None
     """There with --conductor-config."""
+    kit: Kit | None = None
+    """What planners are given; there with `documents`."""
+    sampling: SamplingCounts = field(default_factory=SamplingCounts)
+    """How often turns were sampled under a plan."""
+    secrets: SecretCache = field(default_factory=SecretCache)
+    """The secrets that tool results hold."""
+    sessions_file: Path | None = None
+    """Where the sessions are kept over a restart."""
     token_counts: TokenCounts = field(default_factory=TokenCounts)
     """Of the packages' texts."""
     blocking: Blocking

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from tandem.conductor.masking.mask import SecretMask
 from tandem.conductor.router.client_kind import ClientKind
+from tandem.conductor.router.plan import NO_EFFECTS, Effects
 from tandem.engine.decoding.generation import ReasoningCap
 from tandem.engine.decoding.seams import Reader
-from tandem.engine.text.images import LoadedImages
+from tandem.engine.text.images import NO_IMAGES, LoadedImages
 from tandem.engine.text.model import Conversation
 from tandem.engine.text.prompt import Prompt
 from tandem.http.answering import Encoders
@@ -45,6 +47,10 @@ class Asked(Generic[RequestT]):
     prompt: Prompt
     limit: int
     head: Head
+    effects: Effects = NO_EFFECTS
+    """What of its plan is applied; without one nothing is."""
+    mask: SecretMask | None = field(default=None, compare=False)
+    """Hides or counts the secrets that its tool results hold."""
 
 
 class Endpoint(Protocol[RequestT]):
@@ -60,11 +66,13 @@ class Endpoint(Protocol[RequestT]):
     def images(self, request: RequestT) -> tuple[ImageRef, ...]:
         """The images that the messages name by index; only where the context has a loader of images."""
 
-    def prompt(self, request: RequestT, context: Context, first_date: datetime.date, images: LoadedImages) -> Prompt:
-        """Raises `BadInput` naming the field at fault. `first_date` is that of the session's first request."""
+    def conversation(
+        self, request: RequestT, first_date: datetime.date, images: LoadedImages = NO_IMAGES
+    ) -> Conversation | None:
+        """What the prompt is rendered of; None for text completions. `first_date` is the session's first request's."""
 
-    def conversation(self, request: RequestT, first_date: datetime.date) -> Conversation | None:
-        """What the prompt is rendered of, apart from the images; None for text completions."""
+    def prompt(self, request: RequestT, context: Context, conversation: Conversation | None) -> Prompt:
+        """Raises `BadInput` naming the field at fault."""
 
     def session_ids(self, request: RequestT) -> tuple[str | None, ...]:
         """The session ids in the body, best first."""
@@ -81,8 +89,8 @@ class Endpoint(Protocol[RequestT]):
     def cap(self, asked: Asked[RequestT], context: Context) -> ReasoningCap | None:
         """Where the reasoning is closed."""
 
-    def told_budget(self, asked: Asked[RequestT], cap: ReasoningCap | None, context: Context) -> str | None:
-        """What the log says of the budget that the client asked for (API-103); None where it asked for none."""
+    def told_budget(self, asked: Asked[RequestT], cap: ReasoningCap | None, context: Context) -> Mapping[str, Any]:
+        """What log and row say of the budget that the client asked for (API-103, EFF-017)."""
 
     def encoders(self, asked: Asked[RequestT], context: Context) -> Encoders:
         """What writes the answer."""

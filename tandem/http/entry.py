@@ -1,7 +1,7 @@
 """What the queue is told of a request: its rank, what it needs of a slot, how long it may wait, whether it may be lent
 to (SCH-011, SCH-018, SCH-019, SCH-038, API-198). Plain decisions from what is known before the queue.
 
-No request is planned so far, so each of them is a raw one, and all that is asked of a lane job is that it be small.
+All that is asked of a lane job is that it be small.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ class Entry:
     """The longest wait for a grant, from arrival on."""
     is_lane: bool = False
     """A holder may serve it between two steps of its own."""
+    is_guest: bool = False
+    """Slot 0 lends it the engine: what is resident there stays, also where that is a guest itself (RTR-010)."""
 
 
 def entry_of(
@@ -43,10 +45,14 @@ def entry_of(
     stream: bool,
     messages: Sequence[Mapping[str, Any]] = (),
     has_tools: bool = False,
+    is_side: bool | None = None,
 ) -> Entry:
-    """`messages` and `has_tools` are as the client sent them: a client's own title or summary call shows in them."""
+    """`messages` and `has_tools` are as the client sent them: a client's own title or summary call shows in them,
+    unless a plan has said whether it is one.
+    """
     rows = len(prompt.ids)
-    is_side = side_shape(messages, has_tools=has_tools) is not None
+    if is_side is None:
+        is_side = side_shape(messages, has_tools=has_tools) is not None
     rank = Rank.TURN if not is_side else Rank.SIDE if rows <= SHORT_SIDE else Rank.LONG_SIDE
     is_small = rows <= settings.side_lane_prompt_max and limit <= settings.side_lane_new_max and choices == 1
     is_plain = not prompt.images and prompt.thinking == "off"

@@ -138,7 +138,8 @@ class Exchange:
         with trio.move_on_at(min(deadline, self._comment_at)):
             answer = await self._reply.wait()
         if answer is None and trio.current_time() >= deadline:
-            await self._leave()
+            with trio.CancelScope(shield=True):  # bounded by an answer of the queue, and of a slot that has lent
+                await self._leave()
             raise errors.queue_timeout()
         if answer is None:
             self._comment_at += COMMENT_S
@@ -148,8 +149,8 @@ class Exchange:
                 return Waiting(
                     position=place.position, waited_s=waited_s, reason=place.reason, estimate_s=place.estimate_s
                 )
-            answer = self._reply.take_nowait()
-        if answer is None:  # a lane job has no place in the line
+            answer = self._reply.take_nowait()  # the queue's answer came before it said that nobody waits
+        if answer is None:
             return Silence()
         await self._answered(answer)
         return None
@@ -171,7 +172,7 @@ class Exchange:
             case Granted(slot, ref, guest, wait_own_s):
                 self._state = _State.GRANTED
                 self.course.slot, self.course.wait_own_s = slot, wait_own_s
-                await ref.tell(self._job(guest=guest))
+                await ref.tell(self._job(guest=guest or (self._entry.is_guest and slot == 0)))
             case Lent(slot, ref):  # the slot has the job already
                 self.course.slot = slot
             case _:

@@ -259,8 +259,9 @@ def reasoning_block(here: Context) -> dict[str, str]:
 
 
 def sampling_block(here: Context) -> dict[str, Any]:
-    """How a request is answered that says nothing about it (API-054)."""
-    return {"thinking_default": "off" if _effort(here) == "off" else "on", "card": dict(here.card.sampling)}
+    """How a request is answered that says nothing about it (API-054); with a conductor, what its plans sample."""
+    block = {"thinking_default": "off" if _effort(here) == "off" else "on", "card": dict(here.card.sampling)}
+    return block if here.kit is None else block | here.sampling.blocks(here.kit.sampling)
 
 
 def _effort(here: Context) -> str:

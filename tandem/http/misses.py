@@ -47,7 +47,7 @@ def _row(context: Context, record: RequestRecord, turn: Turn, miss: Miss) -> Jou
         request_id=record.request_id,
         session_key=turn.session,
         client_kind=record.kind,
-        mode="raw",
+        mode=record.mode,
         decision=where.text,
         position=parting.position,
         summary=miss.words,

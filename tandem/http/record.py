@@ -17,18 +17,21 @@ from tandem.conductor.router.client_kind import client_kind
 from tandem.engine.text.reading.deltas import Finish
 from tandem.http.context import Context
 from tandem.http.events import Course
-from tandem.http.openai.counts import add_up
+from tandem.http.figures import figures, waits
 from tandem.http.openai.errors import ApiError
 from tandem.live.seen import Phase, RequestSeen
 from tandem.log import request_line
 from tandem.store.outcome import Outcome
 
 if TYPE_CHECKING:
+    from tandem.conductor.documents import Mode
+    from tandem.engine.decoding.seams import Reader
     from tandem.engine.decoding.tally import Progress
     from tandem.engine.text.model import Conversation
     from tandem.engine.text.prompt import Prompt
     from tandem.engine.verbs import SamplingRules
     from tandem.http.answering import Source
+    from tandem.http.journaling import Witness
 
 __all__ = ["RequestRecord"]
 
@@ -50,11 +53,19 @@ class RequestRecord:
         self._error: ApiError | None = None
         self._finishes: list[Finish] = []
         self._closed = False
-        self._client_id = _client_id(headers)
+        self.client_id = _client_id(headers)
         self.request_id = request_id
         self.arrived_at = trio.current_time()
         self.stream = False
         self.model: str | None = None
+        self.mode: Mode = "raw"
+        self.profile: str | None = None
+        """Both as resolved; no profile without a conductor."""
+        self.readers: list[Reader] = []
+        """One a choice."""
+        self.witness: Witness | None = None
+        self.sampling: str | None = None
+        """Why the plan has it sampled."""
         self.kind = client_kind(headers)
         """Who asks, told more exactly once the messages are known."""
         self.calls = 0
@@ -65,6 +76,8 @@ class RequestRecord:
         self.tool_open = False
         """Whether the newest call is still being written."""
         self.limit: int | None = None
+        self.budget: Mapping[str, Any] = {}
+        """What the row says of the budget that the client asked for."""
         self.wait_s: float | None = None
         """How long it may wait for a slot."""
         self.choices = 1
@@ -80,6 +93,12 @@ class RequestRecord:
     def tell_kind(self, messages: Sequence[Mapping[str, Any]], *, has_tools: bool) -> None:
         """Some clients show in what they send, not in their headers (API-069)."""
         self.kind = client_kind(self.headers, messages, has_tools=has_tools)
+
+    @property
+    def address(self) -> str:
+        """Under which the client reached the server."""
+        forwarded = self.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
+        return f"{'https' if forwarded == 'https' else 'http'}://{self.headers.get('host', 'localhost')}"
 
     @property
     def has_failed(self) -> bool:
@@ -113,7 +132,7 @@ class RequestRecord:
         if usage.engine_cached + usage.engine_prompt < len(self.prompt.ids) or timings.cache_source == "response":
             return None
         return Turn(
-            client=self._client_id,
+            client=self.client_id,
             session=self.session,
             conversation=self.conversation,
             prompt=self.prompt,
@@ -132,9 +151,9 @@ class RequestRecord:
             stream=self.stream,
             model=self.model,
             client_kind=self.kind,
-            client_id=self._client_id,
-            mode="raw",
-            profile=None,
+            client_id=self.client_id,
+            mode=self.mode,
+            profile=self.profile,
             thinking=self._thinking,
             temperature=self.rules.temperature if self.rules else None,
             max_tokens=self.limit,
@@ -189,6 +208,8 @@ class RequestRecord:
 
     @property
     def _sampling(self) -> str | None:
+        if self.sampling is not None:
+            return self.sampling
         return "client" if self.rules is not None and self.rules.temperature > 0 else None
 
     def _outcome(self) -> Outcome:
@@ -206,8 +227,10 @@ class RequestRecord:
             error_type=(error.code or error.type) if error else None,
             stop_detail=self._finishes[0].detail if self._finishes and not error else None,
             model=self.model,
-            client_id=self._client_id,
+            client_id=self.client_id,
             client_kind=self.kind,
+            conductor_mode=self.mode,
+            profile=self.profile,
             total_ms=total_ms,
             thinking=self._thinking,
             sampling=self._sampling,
@@ -215,9 +238,14 @@ class RequestRecord:
             code_sha=self._context.identity.code_sha256,
             images_left_out=self.images_left_out,
             max_tokens=self.limit,
-            **_waits(self.exchange.course if self.exchange else Course()),
-            **_figures(self._finishes, self.calls),
+            **waits(self.exchange.course if self.exchange else Course()),
+            **figures(self._finishes, self.calls),
         )
+
+    def outcome_words(self) -> str:
+        """How it ended, for its rows in the journal (OBS-022)."""
+        written = sum(finish.usage.completion for finish in self._finishes)
+        return f"{self._reason()}, {written} tokens" if self._finishes else self._reason()
 
     def _reason(self) -> str:
         if self._error is not None:
@@ -240,48 +268,3 @@ def _client_id(headers: Mapping[str, str]) -> str:
 
 def _counted(outcome: Outcome) -> Counted:
     return Counted(outcome.status, outcome.finish_reason, outcome.error_type, outcome.lane)
-
-
-def _waits(course: Course) -> dict[str, Any]:
-    """Where it ran and what it waited for; a wait there was none of is null (SCH-105)."""
-    return {
-        "slot": course.slot,
-        "lane": course.lane,
-        "lent_ms": None if course.lent_s is None else 1e3 * course.lent_s,
-        "wait_own_ms": 1e3 * course.wait_own_s or None,
-        "wait_mem_ms": 1e3 * course.wait_mem_s or None,
-    }
-
-
-def _figures(finishes: Sequence[Finish], calls: int) -> dict[str, Any]:
-    """Token counts and times of all choices: the prompt is read once, what they wrote adds up (OBS-009, OBS-010)."""
-    if not finishes:
-        return {}
-    usage, timings = add_up(finishes)
-    steps = usage.completion - 1  # as `timings` counts them (OBS-009)
-    return {
-        "prompt_tokens": usage.prompt,
-        "cached_tokens": usage.cached,
-        "completion_tokens": usage.completion,
-        "reasoning_tokens": usage.reasoning,
-        "conductor_hidden_tokens": usage.hidden,
-        "engine_cached": usage.engine_cached,
-        "forwarded_tokens": usage.engine_prompt,
-        "queue_ms": timings.queue_ms,
-        "prompt_ms": timings.prompt_ms,
-        "ttft_ms": timings.queue_ms + timings.prompt_ms,
-        "decode_ms": timings.predicted_ms,
-        "decode_tps": _rate(steps, timings.predicted_ms),
-        "prefill_tps": _rate(usage.engine_prompt, timings.prompt_ms),
-        "blocks": timings.blocks,
-        "draft_tokens": timings.drafted,
-        "draft_accepted": timings.draft_accepted,
-        "draft_s": timings.spent.draft / 1e3,
-        "verify_s": timings.spent.verify / 1e3,
-        "tool_calls": calls,
-        "cache_source": timings.cache_source,
-    }
-
-
-def _rate(tokens: int, ms: float) -> float | None:
-    return 1e3 * tokens / ms if ms > 0 and tokens > 0 else None

@@ -35,7 +35,7 @@ WHOLE = ("stop", "length", "tool_calls")
 """Ends that the request itself decides; the others say what happened to it."""
 IN_THE_IDS = ("messages", "images", "prompt", "template_kwargs", "template_defaults")
 LOOKED_AT = ("n", "limit", "rules", "constraint")
-NO_MATTER = {*IN_THE_IDS, *LOOKED_AT, "model", "include_usage", "conversation_id", "session_id"}
+NO_MATTER = {*IN_THE_IDS, *LOOKED_AT, "model", "include_usage", "conversation_id", "session_id", "sampled"}
 """Fields of a request that its key leaves out. A new field is in it until somebody says otherwise."""
 
 
@@ -69,7 +69,7 @@ def _directives(headers: Mapping[str, str]) -> frozenset[str]:
 def _key(asked: Asked[Any], record: RequestRecord, model: str) -> ResponseKey | None:
     """Of all that shapes the deltas of an answer; None of a request whose answer is drawn or one of several."""
     request, prompt = asked.request, asked.prompt
-    if request.n > 1:
+    if request.n > 1 or any(span.kind == "note" for span in prompt.spans):  # NOTE-004
         return None
     fields = (field.name for field in dataclasses.fields(request) if field.name not in NO_MATTER)
     shape: dict[str, object] = {name: repr(getattr(request, name)) for name in fields}
@@ -79,6 +79,7 @@ def _key(asked: Asked[Any], record: RequestRecord, model: str) -> ResponseKey | 
         "limit": asked.limit,
         "thinking": prompt.thinking,
         "client_tokens": prompt.client_tokens,
+        "plan": (asked.effects.under_plan, asked.effects.secret_mask),
     }
     constraint = None if request.constraint is None else repr(request.constraint)
     return response_key(prompt.keys, request.rules, model, limits=shape, constraint=constraint)

@@ -26,6 +26,7 @@ class Metrics:
         self._tokens = _Tokens(self._registry)
         self._latency = _Latency(self._registry)
         self._blocks = _Blocks(self._registry)
+        self._conductor = _Conductor(self._registry)
         self._http = Counter(
             "tandem_http_requests",
             "HTTP responses of every route, by status.",
@@ -43,6 +44,14 @@ class Metrics:
     def answered(self, path: str, status: int) -> None:
         """A response of any route has begun."""
         self._http.labels(route_of(path), str(status)).inc()
+
+    def planned(self, decision: str | None, mode: str, hidden: int) -> None:
+        """The router has planned a request (OBS-037)."""
+        self._conductor.planned(decision, mode, hidden)
+
+    def asked(self, task: str, *, failed: bool) -> None:
+        """The served model was asked a question of the conductor's."""
+        self._conductor.asked(task, failed=failed)
 
     def page(self, readings: Readings) -> bytes:
         """Everything counted, and what was read for this scrape, in the text format 0.0.4."""
@@ -131,6 +140,47 @@ class _Tokens:
         self._forwarded.inc(outcome.forwarded_tokens or 0)
         self._prompts.observe(outcome.prompt_tokens)
         self._completions.observe(outcome.completion_tokens)
+
+
+class _Conductor:
+    """Without a conductor none of these series is on the page."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._decisions: Counter | None = None
+
+    def planned(self, decision: str | None, mode: str, hidden: int) -> None:
+        self._register().labels("route", decision or "none", mode).inc()
+        self._hidden.inc(hidden)
+
+    def asked(self, task: str, *, failed: bool) -> None:
+        self._register()
+        self._questions.labels(task).inc()
+        self._failures.labels(task).inc(failed)
+
+    def _register(self) -> Counter:
+        if self._decisions is None:
+            self._decisions = Counter(
+                "tandem_conductor_decisions",
+                "What the conductor has decided, what changed nothing included.",
+                ("task", "decision", "mode"),
+                registry=self._registry,
+            )
+            self._hidden = Counter(
+                "tandem_conductor_hidden_tokens",
+                "Tokens of prompts that the model read and the client did not send.",
+                registry=self._registry,
+            )
+            self._questions = Counter(
+                "tandem_conductor_questions", "Questions put to the served model.", ("task",), registry=self._registry
+            )
+            self._failures = Counter(
+                "tandem_conductor_question_failures",
+                "Those of them that had no answer.",
+                ("task",),
+                registry=self._registry,
+            )
+        return self._decisions
 
 
 class _Latency:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tandem.store import buckets
-from tandem.store.journal import FILL_OUTCOME, INSERT_EVENT, INSERT_TEXT, RING
+from tandem.store.journal import FILL_CHECKER, FILL_OUTCOME, INSERT_EVENT, INSERT_TEXT, RING
 from tandem.store.ledger import BadRow, Step
 from tandem.store.outcome import Outcome
 from tandem.store.schema import INSERT, Row, row
@@ -24,10 +24,12 @@ class Entry:
     events: tuple[Row, ...] = ()
     fills: tuple[Row, ...] = ()
     """Values of `FILL_OUTCOME`."""
+    checks: tuple[Row, ...] = ()
+    """Values of `FILL_CHECKER`."""
 
     @property
     def rows(self) -> int:
-        return max(1, len(self.outcomes) + len(self.events) + len(self.fills))
+        return max(1, len(self.outcomes) + len(self.events) + len(self.fills) + len(self.checks))
 
 
 class Batch:
@@ -64,6 +66,7 @@ class Batch:
         yield INSERT_EVENT, events
         # Behind the rows that it fills, which may be of this very batch.
         yield FILL_OUTCOME, [each for entry in self.entries for each in entry.fills]
+        yield FILL_CHECKER, [each for entry in self.entries for each in entry.checks]
         if self._is_ring and events:
             yield from RING
 

@@ -17,6 +17,7 @@ import msgspec
 from tandem.store.schema import EVENTS, Row, insert
 
 __all__ = [
+    "FILL_CHECKER",
     "FILL_OUTCOME",
     "INSERT_EVENT",
     "INSERT_TEXT",
@@ -27,6 +28,7 @@ __all__ = [
     "Kind",
     "event_row",
     "failed_write",
+    "fill_row",
     "text_rows",
 ]
 
@@ -111,7 +113,16 @@ def failed_write(ts_ms: int, part: str, error: BaseException, *, request_id: str
 
 INSERT_EVENT = insert("conductor_events", EVENTS)
 INSERT_TEXT = "INSERT OR IGNORE INTO conductor_texts (hash, text, tokens, first_ms) VALUES (?, ?, ?, ?)"
-FILL_OUTCOME = "UPDATE conductor_events SET outcome = ? WHERE request_id = ?"
+FILL_OUTCOME = (
+    "UPDATE conductor_events SET outcome = ?, extra = CASE WHEN kind IN ('route', 'side') AND ? IS NOT NULL "
+    "THEN json_patch(coalesce(extra, '{}'), ?) ELSE extra END WHERE request_id = ?"
+)
+"""Outcome, more fields of `extra` twice, request."""
+FILL_CHECKER = (
+    "UPDATE conductor_events SET next_checker = ? WHERE id = (SELECT max(id) FROM conductor_events "
+    "WHERE session_key = ? AND kind = 'route' AND request_id <> ?) AND next_checker IS NULL"
+)
+"""The checker's word, session, and the request that brought it."""
 RING: tuple[tuple[str, Sequence[Row]], ...] = (
     ("DELETE FROM conductor_events WHERE id <= (SELECT max(id) FROM conductor_events) - ?", [(RING_ROWS,)]),
     (
@@ -128,6 +139,12 @@ _values = attrgetter(*("class_" if column.name == "class" else column.name for c
 def event_row(row: JournalRow) -> Row:
     """The values of `EVENTS`. Raises `TypeError` for what is no JSON."""
     return (*_values(row), _json(row.detail), _json(row.extra))
+
+
+def fill_row(request_id: str, outcome: str, extra: Mapping[str, Any] | None) -> Row:
+    """The values of `FILL_OUTCOME`. Raises `TypeError` for what is no JSON."""
+    more = _json(extra)
+    return (outcome, more, more, request_id)
 
 
 def text_rows(texts: Iterable[HiddenText], first_ms: int) -> list[Row]:

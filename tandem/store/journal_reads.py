@@ -1,6 +1,6 @@
 """Reads of the conductor's journal: rows by filter, the decisions feed, sessions and the timeline of one (OBS-030).
 
-Hidden text is not read here: a row has its hash and its tokens (OBS-048).
+A row has the hash and the tokens of a hidden text, not the text (OBS-048): that is in a session's export alone.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ __all__ = [
     "NAMES",
     "EventPage",
     "Events",
+    "Export",
     "Session",
     "decisions_query",
     "events_query",
+    "export_query",
     "session_query",
     "sessions_query",
 ]
@@ -31,6 +33,8 @@ NAMES = ("id", *(column.name for column in EVENTS))
 DECISIONS = ("route", "side")
 """Kinds of the router's rows, one a request (API-250)."""
 NEWEST = 2**63 - 1
+EXPORTED = 2_000
+"""The most rows of an export."""
 
 _ROWS = f"SELECT {', '.join(NAMES)} FROM conductor_events"
 
@@ -54,6 +58,10 @@ newest(session) AS (
 SELECT session, {_FIGURES} FROM newest JOIN conductor_events ON session_key = session
 WHERE kind <> 'side' GROUP BY session ORDER BY max(ts_ms) DESC, session
 """
+_TEXTS = (
+    "SELECT hash, text FROM conductor_texts WHERE hash IN "
+    "(SELECT text_hash FROM conductor_events WHERE session_key = ? AND text_hash IS NOT NULL)"
+)
 _SESSION = f"SELECT session_key, {_FIGURES} FROM conductor_events WHERE session_key = ? AND kind <> 'side'"
 
 
@@ -90,6 +98,16 @@ class Session:
     """Whether there are older rows than these."""
 
 
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A session's rows in the order of time, and the hidden texts by hash."""
+
+    events: list[dict[str, Any]]
+    texts: dict[str, str]
+    cut: bool
+    """Whether there are older rows than these."""
+
+
 def events_query(wanted: Events, limit: int) -> Query[EventPage]:
     """The newest `limit` rows of these. One row more is read, which tells whether there is another page."""
     return _page_query(_ids(wanted, limit + 1), limit)
@@ -120,6 +138,21 @@ def session_query(key: str, limit: int) -> Query[Session | None]:
 
     ids = _ids(Events(session=key), limit + 1)
     return Query((Statement(_SESSION, (key,)), _rows(ids)), fold)
+
+
+def export_query(key: str, limit: int = EXPORTED) -> Query[Export | None]:
+    """The newest router's rows of a session with the hidden texts that they are the first to have; None without any."""
+
+    def fold(answers: Sequence[Rows]) -> Export | None:
+        rows, texts = answers
+        if not rows:
+            return None
+        shown = [_event(row) for row in reversed(rows[:limit])]
+        return Export(shown, {str(name): str(text) for name, text in texts}, len(rows) > limit)
+
+    where = "session_key = ? AND kind IN ('route', 'side')"
+    ids = Statement(f"SELECT id FROM conductor_events WHERE {where} ORDER BY id DESC LIMIT ?", (key, limit + 1))
+    return Query((_rows(ids), Statement(_TEXTS, (key,))), fold)
 
 
 def _ids(wanted: Events, limit: int) -> Statement:

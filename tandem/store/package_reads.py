@@ -84,8 +84,7 @@ def usage_query(now_ms: int, name: str | None = None, limit: int = 20) -> Query[
 
 
 def _add(report: UsageReport, row: Sequence[Any], day: int, name: str | None, limit: int) -> None:
-    *head, notes, shadow = row
-    ts_ms = head[1]
+    id, ts_ms, request_id, session, profile, class_id, notes, shadow = row
     inserted = {one for note in _read(notes, tuple[_Note, ...]) if note.kind == "new" for one in _packages(note.parts)}
     would = set(_packages(_read(shadow, tuple[str, ...]))) - inserted
     for one in inserted:
@@ -97,7 +96,8 @@ def _add(report: UsageReport, row: Sequence[Any], day: int, name: str | None, li
         usage.would_week += 1
         usage.would_day += ts_ms >= day
     if name in inserted | would and len(report.rows) < limit:
-        report.rows.append(PackageRow(*head, "inserted" if name in inserted else "shadow"))
+        how: Literal["inserted", "shadow"] = "inserted" if name in inserted else "shadow"
+        report.rows.append(PackageRow(id, ts_ms, request_id, session, profile, class_id, how))
 
 
 def _packages(parts: Iterable[str]) -> Iterable[str]:

@@ -319,7 +319,7 @@ async def test_rounds_are_timed_where_that_is_asked_for(autojump_clock: MockCloc
         for limit in (100, 50):
             await box.run(LA | {"block": 5}, nursery=nursery, limit=limit)
         await trio.sleep(10)
-        shown = box.turns._figures.seen(None, {}).meeting
+        shown = box.turns._figures.seen((), {}).meeting
         assert set(shown) == {1, 2}
         assert [shown[slots]["accept"] for slots in (1, 2)] == [5.0, 5.0]
         assert shown[2]["round_ms"] == pytest.approx(50, abs=15)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -87,6 +88,24 @@ def test_the_next_turn_of_the_conversation_is_kept_for_slot_0() -> None:
 )
 def test_what_goes_on_with_a_conversation(keys: tuple[int, ...], resident: Resident | None, goes_on: bool) -> None:
     assert continues(keys, resident) == goes_on
+
+
+class Counted(tuple[int, ...]):
+    """Ids of a prompt, and how often somebody has looked through them."""
+
+    looks = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        Counted.looks += 1
+        return super().__getitem__(at)
+
+
+def test_a_long_prompt_is_compared_once_with_what_slot_0_holds() -> None:
+    who = waiter(needs=dataclasses.replace(FITS, keys=Counted(range(400))))
+    for resident in (TALK, TALK, TALK, dataclasses.replace(TALK)):
+        assert not may_use_side(who, resident, RULES)
+    assert Counted.looks == 2
+    assert may_use_side(dataclasses.replace(who, needs=FITS), TALK, RULES)
 
 
 @pytest.mark.spec("SCH-053")

@@ -446,3 +446,17 @@ def test_the_store_may_be_full(tmp_path: Path) -> None:
             nursery.cancel_scope.cancel()
 
     trio.run(run, clock=MockClock(autojump_threshold=0))
+
+
+@pytest.mark.spec("ROL-005", "JRN-005")
+async def test_a_role_from_before_the_contract_is_journaled_once_a_start(autojump_clock: MockClock, root: Path) -> None:
+    old = {"roles": {"decider": {"model": "laya-english", "mode": "on", "timeout_ms": 700}}}
+    stored = json.loads((root / "roles/v1.json").read_bytes())
+    (root / "roles/v1.json").write_text(json.dumps({**stored, "body": old}))
+    for _ in range(2):
+        async with open_box(root) as box:
+            await box.current()
+            await trio.sleep(5)
+            await box.current()
+            assert box.journal() == [("roles", "filled")]
+            assert (await box.current()).contracts["decider"].latency_budget_ms == 700

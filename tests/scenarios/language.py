@@ -6,7 +6,7 @@ A story is lines of plain sentences; blank lines and lines that begin with `#` a
 | line                                              | what happens                                                   |
 |---------------------------------------------------|----------------------------------------------------------------|
 | `The box has parallel 2, max-queue 8.`            | settings of the service, as on its command line                |
-| `The box has 20 GiB of memory.`                   | what others leave; also `At T, the box has …`                  |
+| `The box has 20 GiB of memory.`                   | what is free; a prompt needs one; also `At T, the box has …`   |
 | `At T, NAME asks for N tokens of M ms, CLAUSE …`  | a request; see `CLAUSES`                                       |
 | `At T, NAME asks again for N tokens of M ms …`    | the next turn of what NAME said and got                        |
 | `At T, NAME leaves.` / `… stops reading.`         | its connection closes; it reads no more                        |

@@ -13,6 +13,7 @@ import trio.testing
 from tandem.actors.host import InlineHost
 from tandem.engine.fake import FakeEngine
 from tandem.engine.fake.script import SIDE_ANSWER
+from tandem.engine.memory import GIB
 from tandem.engine.text.side import SIDE_SHAPES
 from tandem.service import drain
 from tandem.store.outcome import Outcome
@@ -75,8 +76,13 @@ class Stage:
 
     story: Story
     begun_at: float
+    free_gib: float | None
     parts: dict[str, Part] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
+
+    def free(self) -> int | None:
+        """Bytes that could be taken."""
+        return None if self.free_gib is None else int(self.free_gib * GIB)
 
     def say(self, sentence: str, but: str) -> None:
         self.wrong.append(f"{sentence!r}, but {but}")
@@ -106,9 +112,10 @@ async def play(story: str | Story, *, check: Callable[[Harness, Stage], None] | 
     story = parse(story) if isinstance(story, str) else story
     slots = story.settings.get("parallel", 1)
     window = {"side_max_len": story.settings["side_max_len"]} if "side_max_len" in story.settings else {}
-    engine = FakeEngine(slots=slots, **window)
-    async with open_harness(engine=engine, engine_host=OneTurnHost(engine), **story.settings) as harness:
-        stage = Stage(story, trio.current_time())
+    engine = FakeEngine(slots=slots, worst=(GIB, 0), **window)
+    stage = Stage(story, trio.current_time(), story.memory_gib)
+    more = {"available": stage.free}
+    async with open_harness(engine=engine, engine_host=OneTurnHost(engine), more=more, **story.settings) as harness:
         async with trio.open_nursery() as nursery:
             for act in story.acts:
                 await trio.sleep_until(stage.begun_at + act.at)
@@ -183,6 +190,8 @@ def _do(harness: Harness, stage: Stage, act: Act, nursery: trio.Nursery) -> None
         case "stalls":
             stage.parts[act.who].is_cut = True
             stage.parts[act.who].call.stall()
+        case "memory":
+            stage.free_gib = act.amount
         case "drains":
             nursery.start_soon(drain, harness.service.context)
         case _:
@@ -208,8 +217,12 @@ def _collect(harness: Harness, stage: Stage) -> None:
 
 async def _check_nothing_left(harness: Harness, stage: Stage) -> None:
     sight = await harness.look()
-    if sight.waiting or sight.running:
-        stage.say("nothing is left", f"{sight.waiting} wait and {sight.running} run")
+    if sight.waiting or sight.running or sight.lane:
+        stage.say("nothing is left", f"{sight.waiting} wait, {sight.lane} of the lane, and {sight.running} run")
+    if sight.memory is not None and sight.memory.reserved:
+        stage.say("nothing is left", f"{sight.memory.reserved} bytes are reserved")
+    if any(phase != "idle" for phase in sight.slots.values()):
+        stage.say("nothing is left", f"slots are {dict(sight.slots)}")
     if open_ones := harness.engine.state()["open_sequences"]:
         stage.say("nothing is left", f"{open_ones} sequences are open")
     ids = [outcome.request_id for outcome in harness.outcomes]

@@ -60,7 +60,8 @@ def stories(draw: st.DrawFn) -> Story:
         "max_queue": 20,
         "queue_timeout": 3_000,
     }
-    return Story(settings=box, acts=tuple(sorted(acts, key=lambda act: (act.at, act.what))))
+    free_gib = draw(st.sampled_from([None, None, 0.5, 1.5, 2.5]))
+    return Story(settings=box, memory_gib=free_gib, acts=tuple(sorted(acts, key=lambda act: (act.at, act.what))))
 
 
 def check(harness: Harness, stage: Stage) -> None:
@@ -109,7 +110,7 @@ def _granted_at(part: Part) -> float:
 
 
 @pytest.mark.spec("SCH-109", "SCH-057", "SCH-015", "SCH-016")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(stories())
 def test_the_box_keeps_its_promises(story: Story) -> None:
     trio.run(_play, story, clock=MockClock(autojump_threshold=0))

@@ -157,7 +157,8 @@ async def test_after_a_clear_the_slot_goes_back_however_full_the_queues_inbox_is
         await queue.tell(SlotFree(7))  # somebody else's message fills it
         entered.reply.send(Granted(0, slot))
         await trio.testing.wait_all_tasks_blocked()
-        assert [await inbox.receive() for _ in range(2)] == [SlotFree(7), SlotFree(0)]
+        with trio.fail_after(1):
+            assert [await inbox.receive() for _ in range(2)] == [SlotFree(7), SlotFree(0)]
         nursery.cancel_scope.cancel()
 
 

@@ -50,8 +50,8 @@ async def test_without_a_conductor_there_are_no_routes(autojump_clock: trio.test
 
 
 @pytest.mark.spec("API-238", "LIB-014", "LIB-015", "LIB-019", "CFG-017")
-async def test_the_catalog_has_every_package(autojump_clock: trio.testing.MockClock) -> None:
-    async with open_harness(conductor_config=Path("conductor")) as harness:
+async def test_the_catalog_has_every_package(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> None:
+    async with open_harness(conductor_config=tmp_path / "conductor") as harness:
         body = await get(harness, "catalog", "packages-catalog")
         found = {one["name"]: one for one in body["packages"]}
         assert (body["version"], body["counted"], len(found)) == (1, "engine", 22)
@@ -65,8 +65,8 @@ async def test_the_catalog_has_every_package(autojump_clock: trio.testing.MockCl
 
 
 @pytest.mark.spec("API-238", "LIB-016", "CFG-017")
-async def test_one_package_is_shown_with_its_texts(autojump_clock: trio.testing.MockClock) -> None:
-    async with open_harness(conductor_config=Path("conductor")) as harness:
+async def test_one_package_is_shown_with_its_texts(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> None:
+    async with open_harness(conductor_config=tmp_path / "conductor") as harness:
         body = await get(harness, "item/coding", "packages-item")
         assert body["inserted"]["text"] == body["body"]["text"]
         assert body["inserted"]["text"].startswith("# Work on code")
@@ -81,7 +81,7 @@ async def test_a_skill_is_looked_up_in_the_skill_directories(
 ) -> None:
     (tmp_path / "maps").mkdir()
     (tmp_path / "maps" / "SKILL.md").write_text(SKILL)
-    async with open_harness(conductor_config=Path("conductor")) as harness:
+    async with open_harness(conductor_config=tmp_path / "conductor") as harness:
         stored = (await harness.client.send("/v1/conductor/packages")).json["document"]
         stored["skill_dirs"] = ["no-such-place", str(tmp_path)]
         stored["packages"] += [
@@ -100,8 +100,8 @@ async def test_a_skill_is_looked_up_in_the_skill_directories(
 
 
 @pytest.mark.spec("API-238", "LIB-016", "CFG-017")
-async def test_texts_are_counted_in_order(autojump_clock: trio.testing.MockClock) -> None:
-    async with open_harness(conductor_config=Path("conductor")) as harness:
+async def test_texts_are_counted_in_order(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> None:
+    async with open_harness(conductor_config=tmp_path / "conductor") as harness:
         encode = harness.service.context.text.encode
         texts = ["one two three", "", "one", "x" * 200_000]
         body = await count(harness, {"texts": texts})
@@ -123,15 +123,17 @@ async def test_texts_are_counted_in_order(autojump_clock: trio.testing.MockClock
     ],
 )
 async def test_anything_else_is_a_400_that_names_it(
-    autojump_clock: trio.testing.MockClock, body: Any, param: str
+    autojump_clock: trio.testing.MockClock, tmp_path: Path, body: Any, param: str
 ) -> None:
-    async with open_harness(conductor_config=Path("conductor")) as harness:
+    async with open_harness(conductor_config=tmp_path / "conductor") as harness:
         assert (await count(harness, body, 400))["error"]["param"] == param
 
 
 @pytest.mark.spec("API-238", "LIB-017", "CFG-017")
-async def test_usage_counts_what_went_in_and_what_would_have(autojump_clock: trio.testing.MockClock) -> None:
-    async with open_harness(conductor_config=Path("conductor"), usage_ledger=Path("ledger")) as harness:
+async def test_usage_counts_what_went_in_and_what_would_have(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    async with open_harness(conductor_config=tmp_path / "conductor") as harness:
         now = int(harness.service.context.wall.now().timestamp() * 1000)
 
         def row(age: int, **more: Any) -> JournalRow:
@@ -165,10 +167,15 @@ async def test_usage_counts_what_went_in_and_what_would_have(autojump_clock: tri
 
 
 @pytest.mark.spec("API-238")
-async def test_they_are_read_as_the_dashboard_is(autojump_clock: trio.testing.MockClock) -> None:
+@pytest.mark.parametrize("login", [False, True])
+async def test_they_are_read_as_the_dashboard_is(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path, login: bool
+) -> None:
     secrets = Secrets(admin_token="a password of thirty-two characters")
-    async with open_harness(secrets=secrets, dashboard_login=True, conductor_config=Path("conductor")) as harness:
-        call = await harness.client.send(f"{ROOT}/tokens", {"texts": ["a"]})
-        assert call.status in (200, 401)
-    async with open_harness(secrets=secrets, conductor_config=Path("conductor")) as harness:
-        assert (await count(harness, {"texts": ["a"]}))["counted"] == "engine"
+    async with open_harness(
+        secrets=secrets, dashboard_login=login, conductor_config=tmp_path / "conductor", allowed_hosts=["box"]
+    ) as harness:
+        expected = 401 if login else 200
+        counted = await harness.client.send(f"{ROOT}/tokens", {"texts": ["a"]}, peer="203.0.113.9")
+        listed = await harness.client.send(f"{ROOT}/catalog", peer="203.0.113.9")
+        assert (counted.status, listed.status) == (expected, expected)

@@ -41,7 +41,6 @@ class DiskCacheSettings(Section, frozen=True):
     ] = None
     min_free_gb: Annotated[Gigabytes | None, Meta(description="Free space the drive keeps.")] = None
 
-
     def over(self, base: Mapping[str, Any]) -> dict[str, Any]:
         """`base`, the server's own settings by the same keys, with what the document says."""
         return {**base, **{name: value for name, value in asdict(self).items() if value is not None}}

@@ -3,7 +3,7 @@
 `kinds` says what a secret looks like, `scan` finds them in a conversation, `mask` hides them in an answer.
 """
 
-from tandem.conductor.masking.mask import SecretMask
+from tandem.conductor.masking.mask import SecretMask, secret_mask
 from tandem.conductor.masking.scan import Secret, SecretCache, secrets_of
 
-__all__ = ["Secret", "SecretCache", "SecretMask", "secrets_of"]
+__all__ = ["Secret", "SecretCache", "SecretMask", "secret_mask", "secrets_of"]

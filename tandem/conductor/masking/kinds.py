@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 __all__ = ["KINDS", "LEAST", "LONG_BODY", "MASK_ONLY", "NAME", "PLACEHOLDERS", "SHAPES", "KindName", "Needs", "Shape"]
 
@@ -29,7 +29,7 @@ KindName: TypeAlias = Literal[
 Needs: TypeAlias = Literal["letter", "letter and digit", "digits"]
 """What a value must hold to be a span (MEM-009)."""
 
-KINDS: Final[tuple[KindName, ...]] = KindName.__args__
+KINDS: Final[tuple[KindName, ...]] = get_args(KindName)
 """In the table's order: a value that has two kinds counts as the first."""
 MASK_ONLY: Final = frozenset({"api_key", "bearer", "assignment", "pin"})
 """Of these the refusal (MEM-007) takes no notice."""

@@ -9,13 +9,13 @@ are masked as one.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from tandem.conductor.masking.scan import Secret
+from tandem.conductor.masking.scan import Secret, SecretCache
 from tandem.engine.text.reading.rules import Shown, TextMask
 
-__all__ = ["MASKED", "SecretMask"]
+__all__ = ["MASKED", "SecretMask", "secret_mask"]
 
 MASKED = "[redacted]"
 """What stands for a value, behind its kind's prefix."""
@@ -35,6 +35,17 @@ class SecretMask:
         """A new text's."""
         stage = _Stage(self._automaton, self.counts)
         return _Shadow(stage) if self._shadow else stage
+
+
+def secret_mask(
+    cache: SecretCache, messages: Iterable[Mapping[str, Any]], *, shadow: bool = False
+) -> SecretMask | None:
+    """The mask of a conversation; None where no tool result holds a secret: then not a byte may differ (MEM-012).
+
+    Of a long conversation it is made in a worker thread (SCH-113).
+    """
+    secrets = cache.of(messages)
+    return SecretMask(secrets, shadow=shadow) if secrets else None
 
 
 class _Found(NamedTuple):

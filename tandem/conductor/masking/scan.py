@@ -70,10 +70,6 @@ class SecretCache:
             found += self._of(text)
         return _unique(found)[:MOST]
 
-    def unseen(self, messages: Iterable[Mapping[str, Any]]) -> int:
-        """Characters that `of` would have to search: a long search belongs in a worker thread (SCH-113)."""
-        return sum(len(text) for text in _results(messages) if _key(text) not in self._secrets)
-
     def _of(self, text: str) -> tuple[Secret, ...]:
         key = _key(text)
         secrets = self._secrets.get(key)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tandem.conductor.documents import Documents, Package, Profile, Switch
-from tandem.conductor.packages.text import CHARS_PER_TOKEN, NO_SKILLS, inserted_text
+from tandem.conductor.packages.text import CHARS_PER_TOKEN, inserted_text
 from tandem.conductor.packages.toolfit import Capability, fit, fit_sentence, tool_caps, tool_names
 from tandem.conductor.router.modelfit import NO_FIT, ModelFit
 from tandem.conductor.router.notes import NotePart
@@ -32,6 +32,8 @@ class Offer:
     core: tuple[Package, ...] = ()
     options: tuple[Package, ...] = ()
     """What the package question picks from (PKG-004)."""
+    skills: Mapping[str, str] = field(default_factory=dict)
+    """Where the texts of some of them are."""
     sentence: str | None = None
     """What the note says of the tools, because something stayed out (PKG-010)."""
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -72,10 +74,9 @@ def offer(
     *,
     model: ModelFit = NO_FIT,
     tool_fit: Switch = "on",
-    skills: Mapping[str, str] = NO_SKILLS,
 ) -> Offer:
     """What the class has for this turn. `tools` are those the model may call; `tool_fit` off keeps every package."""
-    listed = _listed(documents, profile, class_id, skills)
+    listed = _listed(documents, profile, class_id)
     if not listed.names:
         return Offer(class_id=class_id)
     if not model.packages or class_id in model.no_package_classes:
@@ -86,10 +87,10 @@ def offer(
         listed = replace(listed, general=())
     mode = min(tool_fit, documents.router.tool_fit.mode, key=SWITCHES.index)
     caps = tool_caps(tools)
-    fits = _Fitting(caps, documents, skills)
+    fits = _Fitting(caps, documents)
     fitted = listed.through(fits) if mode != "off" else listed
     told = {"offered": len(tools), "caps": sorted(caps), "dropped": fits.dropped, "fallback": fits.fallback}
-    served, too_long = _within(fitted if mode == "on" else listed, model.max_package_tokens, skills)
+    served, too_long = _within(fitted if mode == "on" else listed, model.max_package_tokens, documents.skills)
     if too_long:
         extra["package_fit_dropped"] = too_long
     if mode == "on":
@@ -100,15 +101,14 @@ def offer(
         general=served.general,
         core=served.core,
         options=served.options,
+        skills=documents.skills,
         sentence=fit_sentence(documents.router.tool_fit, caps, tool_names(tools)) if out else None,
         extra=extra,
         shadow={"tools": told} if mode == "shadow" else {},
     )
 
 
-def decide(
-    offered: Offer, chosen: Chosen | None = None, *, skills: Mapping[str, str] = NO_SKILLS, url: str = ""
-) -> PackageDecision:
+def decide(offered: Offer, chosen: Chosen | None = None, *, url: str = "") -> PackageDecision:
     """The note's parts: general packages, core packages, the task skill (PKG-002, PKG-003)."""
     skill = next((one for one in offered.options if chosen is not None and one.name == chosen.name), None)
     carried = [*offered.general, *offered.core, *([skill] if skill is not None else [])]
@@ -126,7 +126,9 @@ def decide(
             "ms": chosen.ms,
         }
     return PackageDecision(
-        packages=tuple(NotePart("class", f"package:{one.name}", inserted_text(one, skills, url)) for one in carried),
+        packages=tuple(
+            NotePart("class", f"package:{one.name}", inserted_text(one, offered.skills, url)) for one in carried
+        ),
         tool_fit=None if offered.sentence is None else NotePart("class", "tool_fit", offered.sentence),
         pick=PackagePick(offered.class_id, chosen.name) if chosen is not None and chosen.answered else None,
         extra=extra,
@@ -159,21 +161,20 @@ class _Listed:
 class _Fitting:
     """Fits a part to the tools and remembers what stayed out."""
 
-    def __init__(self, caps: frozenset[Capability], documents: Documents, skills: Mapping[str, str]) -> None:
+    def __init__(self, caps: frozenset[Capability], documents: Documents) -> None:
         self._caps = caps
         self._documents = documents
-        self._skills = skills
         self.dropped: list[str] = []
         self.fallback: dict[str, str] = {}
 
     def __call__(self, part: tuple[Package, ...]) -> tuple[Package, ...]:
-        fitted = fit(part, self._caps, self._documents.package, self._skills)
+        fitted = fit(part, self._caps, self._documents.package, self._documents.skills)
         self.dropped += fitted.dropped
         self.fallback |= fitted.fallback
         return fitted.kept
 
 
-def _listed(documents: Documents, profile: Profile, class_id: str, skills: Mapping[str, str]) -> _Listed:
+def _listed(documents: Documents, profile: Profile, class_id: str) -> _Listed:
     """The class's packages under the profile (PRF-018); those without a text, off or unknown are none."""
     policy, routing = documents.policy(class_id), profile.routing.classes.get(class_id)
     if policy is None:
@@ -181,7 +182,7 @@ def _listed(documents: Documents, profile: Profile, class_id: str, skills: Mappi
     names = policy.packages if routing is None or routing.packages is None else routing.packages
     core = policy.core if routing is None or routing.core is None else routing.core
     found = [one for name in dict.fromkeys(names) if (one := documents.package(name)) is not None and one.enabled]
-    found = [one for one in found if inserted_text(one, skills)]
+    found = [one for one in found if inserted_text(one, documents.skills)]
     return _Listed(
         general=tuple(one for one in found if one.general),
         core=tuple(one for one in found if one.name in core and not one.general),

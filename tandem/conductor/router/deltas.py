@@ -16,24 +16,22 @@ __all__ = ["answered", "begun"]
 
 
 def begun(draft: Draft) -> SessionDelta | None:
-    """Of a turn; nothing else changes a session when it begins (SES-011).
-
-    A class by default is none yet: the session's next message still is the first that is classified (RTR-016).
-    """
+    """Of a turn; nothing else changes a session when it begins (SES-011)."""
     if draft.turn in ("side", "compaction", "text"):
         return None
     decided, prepared = draft.class_decision, draft.prepared
-    is_classified = decided is not None and decided.source != "default"
+    class_id = _class_of(draft)
     return SessionDelta(
         turn=True,
-        class_id=decided.class_id if decided is not None and is_classified else None,
-        confidence=decided.confidence if decided is not None and is_classified else None,
+        class_id=class_id,
+        confidence=decided.confidence if decided is not None and class_id is not None else None,
         dropped=draft.carried.dropped if draft.is_on and not prepared.resolution.keeps_prompt else (),
         package=draft.packages.pick if draft.packages is not None else None,
         size=draft.size,
         directory=prepared.moved.directory if prepared.moved is not None and prepared.moves else None,
         compacted=False if draft.turn == "after_compaction" else None,
         answered=_answered(draft),
+        escaping_since=draft.sampling.escaping_since if draft.is_on else None,
     )
 
 
@@ -41,8 +39,13 @@ def _answered(draft: Draft) -> Answered | None:
     newest = draft.prepared.digests.newest
     if draft.turn not in FRESH or newest is None:
         return None
-    decided, place = draft.class_decision, draft.prepared.digests.place
-    return Answered(newest, draft.prepared.facts.now, place, decided.class_id if decided is not None else None)
+    return Answered(newest, draft.prepared.facts.now, draft.prepared.digests.place, _class_of(draft))
+
+
+def _class_of(draft: Draft) -> str | None:
+    """A class by default is none yet: the session's next message still is the first that is classified (RTR-016)."""
+    decided = draft.class_decision
+    return None if decided is None or decided.source == "default" else decided.class_id
 
 
 def answered(kit: Kit, prepared: Prepared, plan: Plan, answer: Mapping[str, Any]) -> SessionDelta | None:

@@ -10,8 +10,9 @@ from tandem.conductor.documents import Switch
 from tandem.conductor.packages.selection import PackageDecision
 from tandem.conductor.router.kit import Kit
 from tandem.conductor.router.notes import NO_NOTES, Carried
-from tandem.conductor.router.plan import ClassDecision, EffortDecision, SamplingOverride, SideServing, TurnKind
+from tandem.conductor.router.plan import ClassDecision, EffortDecision, SideServing, TurnKind
 from tandem.conductor.router.prepare import Prepared
+from tandem.conductor.sampling import GREEDY, SamplingDecision
 from tandem.conductor.sessions import Answered, SessionView, SizeSignals
 
 __all__ = ["FRESH", "Draft"]
@@ -38,13 +39,18 @@ class Draft:
     packages: PackageDecision | None = None
     carried: Carried = NO_NOTES
     side: SideServing | None = None
-    sampling: SamplingOverride | None = None
+    sampling: SamplingDecision = GREEDY
     extra: Mapping[str, Any] = field(default_factory=dict)
     """What further rules say in the row."""
 
     @property
     def is_on(self) -> bool:
         return self.prepared.resolution.mode == "on"
+
+    @property
+    def is_there(self) -> bool:
+        """A turn that is begun again at its place has its note already: another one would move tokens (NOTE-010)."""
+        return self.repeated is not None and self.repeated.place == self.prepared.digests.place
 
     def applies(self, name: str) -> bool:
         """A switch in shadow under a plan that is on only tells; a plan in shadow is made as if it were on."""

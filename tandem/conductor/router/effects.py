@@ -7,6 +7,7 @@ from dataclasses import replace
 from tandem.conductor.router.classes import code_classes
 from tandem.conductor.router.draft import Draft
 from tandem.conductor.router.plan import Effects
+from tandem.conductor.sampling import GREEDY
 
 __all__ = ["effects_of"]
 
@@ -62,12 +63,12 @@ def _client_prompt(effects: Effects, draft: Draft) -> tuple[Effects, tuple[str, 
         "router_budget": effects.decides_cap,
         "closed_think": effects.close_thinking,
         "side": effects.side is not None,
-        "regenerate": effects.sampling is not None and effects.sampling.why == "regenerate",
+        "regenerate": effects.sampling.why == "regenerate",
     }
     kept = Effects(
         under_plan=True,
         secret_mask=effects.secret_mask,
         drop_ngram=effects.drop_ngram,
-        sampling=None if there["regenerate"] else effects.sampling,
+        sampling=GREEDY if there["regenerate"] else effects.sampling,
     )
     return kept, tuple(kind for kind, is_there in there.items() if is_there)

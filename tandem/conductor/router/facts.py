@@ -32,12 +32,6 @@ class AskedThinking:
     """Reasoning tokens; 0 is no cap; None where no number was sent."""
     word: str | None = None
     """In lower case: `none`, `off`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`; None where none was sent."""
-    bare: bool = False
-    """Nothing but a switch that is on (EFF-015)."""
-    field: str | None = None
-    """The field that a cap would come from, for the row."""
-    value: int | str | bool | None = None
-    """As it was sent."""
 
     @property
     def has_tokens(self) -> bool:
@@ -51,7 +45,7 @@ class Facts:
 
     kind: ClientKind
     conversation: Conversation
-    """Messages and tools as sent. Its date is that of the session's first request."""
+    """Messages and tools as sent; its date is not read."""
     today: datetime.date
     now: float = 0.0
     """Seconds since 1970, for what the session forgets after a day."""
@@ -65,13 +59,12 @@ class Facts:
     """Who sends, by its key's hash."""
     tool_choice: Literal["auto", "none", "required", "named"] = "auto"
     thinking: AskedThinking = AskedThinking()
-    wants_json: bool = False
-    """The answer is constrained to JSON (EFF-017)."""
     limit: int | None = None
     """Output tokens the client asked for."""
-    choices: int = 1
     sampling: frozenset[str] = frozenset()
     """Of `temperature`, `top_p`, `top_k`, `min_p`, `seed` those the client sent (SMP-003)."""
+    seed: int = 0
+    """Drawn for this request: a turn that the plan samples is drawn with it (SMP-002)."""
     ngram: int = 0
     """The client's own `no_repeat_ngram_size` (SMP-009)."""
     is_text: bool = False

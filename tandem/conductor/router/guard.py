@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from tandem.conductor.documents.router import Guard
+from tandem.conductor.router.digest import digest
 from tandem.conductor.router.plan import StageResult
 
 __all__ = ["CODE_WORDS", "PROSE_WORDS", "guarded", "is_prose"]
@@ -42,10 +43,13 @@ CODE_WORDS: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """Something of code is mentioned."""
+MOST_CHARS: Final = 16_384
+"""The patterns take a quarter of a microsecond a character, and a message may have millions (RTR-029)."""
 
 
 def is_prose(text: str) -> bool:
-    """The message mentions a piece of prose and nothing of code."""
+    """The message mentions a piece of prose and nothing of code; of a very long one its head and tail are read."""
+    text = digest(text, MOST_CHARS)
     return PROSE_WORDS.search(text) is not None and CODE_WORDS.search(text) is None
 
 

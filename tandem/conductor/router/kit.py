@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from tandem.conductor.documents import Switch
-from tandem.conductor.packages.text import NO_SKILLS
 from tandem.conductor.router.modelfit import NO_FIT, ModelFit
 from tandem.conductor.router.notes import Dedup
+from tandem.conductor.sampling import SHIPPED, SamplingKit
 from tandem.conductor.sessions import DigestCache
 from tandem.engine.text.model import TextModel
 from tandem.engine.text.splicing import Openings, openings
@@ -51,13 +51,12 @@ class Kit:
     """What the identity note calls it (FIT-003)."""
     url: str = ""
     """Takes the place of {tandem_url} in packages."""
-    skills: Mapping[str, str] = field(default_factory=lambda: NO_SKILLS)
     dedup: Dedup = "parts"
     client_cwd: Literal["note", "off"] = "note"
     tool_fit: Switch = "on"
+    sampling: SamplingKit = SHIPPED
 
 
-def kit_for(text: TextModel, **settings: object) -> Kit:
+def kit_for(text: TextModel, **settings: Any) -> Kit:
     """The kit of a model; `settings` are the fields that the text model does not give."""
-    known = openings(text)
-    return Kit(encode=Encoder(text.encode), turn_ends=text.turn_ends, openings=known, **settings)  # type: ignore[arg-type]
+    return Kit(encode=Encoder(text.encode), turn_ends=text.turn_ends, openings=openings(text), **settings)

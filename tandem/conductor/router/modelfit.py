@@ -72,7 +72,8 @@ def fit_of(declared: Mapping[str, Any], asked: str = MODEL) -> ModelFit:
 def _replaced(fit: ModelFit, changes: Mapping[str, Any]) -> ModelFit:
     for key in changes:
         _kind(key)
-    return replace(fit, **{key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()})
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()}
+    return replace(fit, **values)
 
 
 def _parsed(key: str, value: str) -> bool | int | tuple[str, ...]:

@@ -11,17 +11,16 @@ __all__ = ["note_parts"]
 
 
 def note_parts(draft: Draft) -> list[NotePart]:
-    """A turn that nobody begins, on tool results, has the directory sentence alone (NOTE-006)."""
+    """A turn that nobody begins, on tool results, has the directory sentence alone (NOTE-006), and the way out of a
+    loop (SMP-006).
+    """
     moved = draft.prepared.moved
     parts = [moved.part] if moved is not None else []
-    if draft.turn not in FRESH or _is_there(draft):
+    if draft.sampling.note is not None:
+        parts.append(NotePart("outcome", "loop_escape", draft.sampling.note))
+    if draft.turn not in FRESH or draft.is_there:
         return parts
     return [*parts, *_class_block(draft), *_identity(draft)]
-
-
-def _is_there(draft: Draft) -> bool:
-    """A turn that is begun again at its place has its note already: another one would move tokens (NOTE-010)."""
-    return draft.repeated is not None and draft.repeated.place == draft.prepared.digests.place
 
 
 def _class_block(draft: Draft) -> list[NotePart]:

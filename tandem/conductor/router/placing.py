@@ -10,7 +10,7 @@ from tandem.conductor.router.notes import LiveNote, NewNote, text_hash
 from tandem.conductor.router.plan import Plan
 from tandem.conductor.sessions import SessionDelta
 from tandem.engine.text.prompt import Prompt
-from tandem.engine.text.splicing import Piece, close_thinking, splice, turn_end_rows
+from tandem.engine.text.splicing import Piece, close_thinking, last_turn_end, splice, turn_end_rows
 
 __all__ = ["Placed", "PlacedNote", "place"]
 
@@ -49,28 +49,31 @@ def place(kit: Kit, plan: Plan, prompt: Prompt, room: int | None = None) -> Plac
         prompt = close_thinking(prompt, kit.openings)
     if effects.hidden_session is not None:
         prompt = replace(prompt, session=effects.hidden_session)
-    marks: list[str] = []
-    ends = turn_end_rows(prompt.ids, kit.turn_ends)
-    notes = [note for note in effects.replays if note.ordinal < len(ends)]
+    if (end := last_turn_end(prompt.ids, kit.turn_ends)) is not None:
+        prompt = replace(prompt, insertion=end)
+    if effects.note is None and not effects.replays:
+        return Placed(prompt, delta=plan.delta)
+    # Only a new note needs them all, for it stands before the last.
+    most = None if effects.note else max(note.ordinal for note in effects.replays) + 1
+    ends = turn_end_rows(prompt.ids, kit.turn_ends, most)
+    replays = [note for note in effects.replays if note.ordinal < len(ends)]
     new = _live(plan, effects.note, len(ends) - 1) if effects.note and ends else None
-    if effects.note and new is None:
-        marks.append("note.no_place")
-    if room is not None:
-        room -= effects.note.tokens if effects.note and new else 0
-        room -= sum(note.tokens for note in notes)
-        if room < 0 and new is not None:
-            room, new = room + new.tokens, None
-            marks.append("note.window")
-        while room < 0 and notes:
-            room += notes.pop().tokens
+    marks = ("note.no_place",) if effects.note and new is None else ()
+    notes = _fitting([*replays, new] if new is not None else replays, room)
+    if new is not None and new not in notes:
+        new, marks = None, ("note.window",)
     delta = plan.delta
     if delta is not None and new is not None:
         delta = replace(delta, notes=(new,))
-    if ends:
-        prompt = replace(prompt, insertion=ends[-1])
-    every = [*notes, new] if new is not None else notes
-    pieces = [Piece(ends[note.ordinal], run.kind, kit.encode(run.text)) for note in every for run in note.runs]
-    return Placed(splice(prompt, pieces), _placed(every, ends, new), delta, tuple(marks))
+    pieces = [Piece(ends[note.ordinal], run.kind, kit.encode(run.text)) for note in notes for run in note.runs]
+    return Placed(splice(prompt, pieces), _placed(notes, ends, new), delta, marks)
+
+
+def _fitting(notes: list[LiveNote], room: int | None) -> list[LiveNote]:
+    """As many as fit, from the first on."""
+    while room is not None and notes and sum(note.tokens for note in notes) > room:
+        notes = notes[:-1]
+    return notes
 
 
 def _live(plan: Plan, new: NewNote, ordinal: int) -> LiveNote | None:

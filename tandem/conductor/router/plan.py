@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from tandem.conductor.documents import Level, Mode, Switch
 from tandem.conductor.router.notes import LiveNote, NewNote
+from tandem.conductor.sampling import GREEDY, SamplingDecision
 from tandem.conductor.sessions import SessionDelta, SessionView
 
 __all__ = [
@@ -26,7 +27,6 @@ __all__ = [
     "PlanRefused",
     "Question",
     "RouterRow",
-    "SamplingOverride",
     "SideServing",
     "Source",
     "StageName",
@@ -145,16 +145,6 @@ class EffortDecision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SamplingOverride:
-    """What the turn is sampled with in place of the client's or the server's default (SMP-002, SMP-006)."""
-
-    why: Literal["regenerate", "loop_escape", "card"]
-    temperature: float
-    top_p: float
-    top_k: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SideServing:
     """How a side request is served (SES-012, SES-013)."""
 
@@ -164,8 +154,6 @@ class SideServing:
     cap: int
     """Output tokens, the client's own limit counted."""
     thinking: bool
-    most_tokens: int = 8_192
-    """Up to this many prompt tokens it goes ahead of waiting turns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +172,8 @@ class Effects:
     limit: int | None = None
     """The most output tokens; None leaves the request's."""
     side: SideServing | None = None
-    sampling: SamplingOverride | None = None
+    sampling: SamplingDecision = GREEDY
+    """In place of the client's or the server's own: `rules` are the engine's that are replaced."""
     drop_ngram: bool = False
     secret_mask: Switch = "off"
     hidden_session: str | None = None

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
+from functools import cached_property
 
 from tandem.conductor.packages.choice import PackageChoice, settled
 from tandem.conductor.packages.selection import Chosen, Offer, PackageDecision, decide, offer
@@ -37,6 +38,7 @@ from tandem.conductor.router.side_requests import serve_side
 from tandem.conductor.router.size import grown
 from tandem.conductor.router.stages import Decider
 from tandem.conductor.router.turns import newest_text
+from tandem.conductor.sampling import SamplingDecision, SamplingFacts, decide_sampling
 from tandem.conductor.sessions import SessionView, SizeSignals
 
 __all__ = ["Planner"]
@@ -110,6 +112,31 @@ class Planner:
             switches=self._switches,
             repeated=self._repeated,
             side=side,
+            sampling=self._sampling,
+        )
+
+    @cached_property
+    def _sampling(self) -> SamplingDecision:
+        prepared, session = self._prepared, self._session
+        facts, profile = prepared.facts, prepared.resolution.profile.sampling
+        return decide_sampling(
+            self._kit.sampling,
+            SamplingFacts(
+                messages=facts.messages,
+                headers=facts.headers,
+                kind=facts.kind,
+                now=facts.now,
+                offers_tools=facts.offers_tools,
+                is_turn=self._turn not in ("side", "compaction", "text"),
+                digest=prepared.digests.newest if self._turn in FRESH else None,
+                asked=(*session.answered, *session.asked_before),
+                client_params=facts.sampling,
+                loop_escape=profile.loop_escape == "on",
+                card=profile.agentic_default == "card",
+                turn=session.turns + 1,
+                escaping_since=session.escaping_since,
+                seed=facts.seed,
+            ),
         )
 
     def _size(self) -> SizeSignals:
@@ -169,7 +196,7 @@ class Planner:
     def _packages(self, draft: Draft) -> Generator[Question, Answer | None, PackageDecision | None]:
         """Of a turn that a person begins; on any other the class block is live or gone for good (NOTE-006)."""
         decided, prepared, kit = draft.class_decision, self._prepared, self._kit
-        if decided is None or self._switches["package"] == "off" or self._turn not in FRESH:
+        if decided is None or self._switches["package"] == "off" or self._turn not in FRESH or draft.is_there:
             return None
         offered = offer(
             prepared.documents,
@@ -178,10 +205,9 @@ class Planner:
             prepared.facts.tools if prepared.facts.offers_tools else (),
             model=kit.fit,
             tool_fit=kit.tool_fit,
-            skills=kit.skills,
         )
         chosen = yield from self._package(offered, decided)
-        return decide(offered, chosen, skills=kit.skills, url=kit.url)
+        return decide(offered, chosen, url=kit.url)
 
     def _package(self, offered: Offer, decided: ClassDecision) -> Generator[Question, Answer | None, Chosen | None]:
         prepared = self._prepared

@@ -132,6 +132,7 @@ def _extra(draft: Draft, effects: Effects, left_out: Sequence[str]) -> Mapping[s
         extra["note_dropped"] = [text_hash(note.text) for note in draft.carried.dropped]
     if effects.drop_ngram:
         extra["penalty_dropped"] = {"no_repeat_ngram_size": draft.prepared.facts.ngram}
+    extra |= effects.sampling.extra
     if not draft.is_on:
         shadow |= _shadow(draft)
     if shadow:
@@ -156,7 +157,7 @@ def _shadow(draft: Draft) -> dict[str, Any]:
     told: dict[str, Any] = {"notes": _parts(new), "note_tokens": new.tokens if new is not None else None}
     if effort is not None:
         told |= {"effort": effort.level, "thinking": effort.thinking, "budget": effort.cap}
-    if draft.sampling is not None:
+    if draft.sampling.why is not None:
         told["sampling"] = draft.sampling.why
     return _present(told)
 

@@ -19,7 +19,7 @@ ANSWERED_S = 24 * 3600.0
 def changed(view: SessionView, delta: SessionDelta) -> SessionView:
     """The session after `delta`."""
     new: dict[str, Any] = {"turns": view.turns + delta.turn, "notes": _notes(view, delta)}
-    for name in ("class_id", "confidence", "package", "size", "directory", "compacted"):
+    for name in ("class_id", "confidence", "package", "size", "directory", "compacted", "escaping_since"):
         if (value := getattr(delta, name)) is not None:
             new[name] = value
     if delta.compacted:

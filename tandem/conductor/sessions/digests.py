@@ -4,8 +4,8 @@ A digest covers a message's role, content and calls, in a form that survives the
 does not count, whether it stands in its own field or in `<think>` tags, nor do white space around a text, ids of calls
 and the order of a call's arguments. The digest at a message is that of all messages up to it but system ones.
 
-A history is sent again and again, so digests are kept by the hash that Python gives a message's strings, which is
-random per process and 64 bits long; the texts themselves are not kept.
+A history is sent again and again, so what a message adds to the digest before it is kept by the hash that Python gives
+the message's strings, which is random per process and 64 bits long; the texts themselves are not kept.
 """
 
 from __future__ import annotations
@@ -20,57 +20,52 @@ from typing import Any, TypeAlias
 __all__ = ["DigestCache", "Digests"]
 
 KEPT = 50_000
-"""Messages whose digest is kept; past that all are forgotten, which costs one slow request for each conversation."""
+"""Links kept; past that all are forgotten, which costs one slow request for each conversation."""
 SIZE = 16
 HEADLESS = ("system", "developer")
 
 _THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 Form: TypeAlias = tuple[Any, ...]
+SYSTEM: Form = ("system", "")
+"""Of any system message behind the head."""
 
 
 class DigestCache:
-    """Digests of messages that were seen. Any thread may use it: what two threads lose to each other is made again."""
+    """Digests of histories that were seen. Any thread may use it: what two threads lose to each other is made again."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self._kept = kept
-        self._digests: dict[tuple[int, int], bytes] = {}
-
-    def of(self, message: Mapping[str, Any], images: Sequence[str] = ()) -> bytes:
-        """The digest of one message by itself."""
-        form = _form(message, images)
-        key = (hash(form), len(form))
-        digest = self._digests.get(key)
-        if digest is None:
-            hasher = blake2b(digest_size=SIZE)
-            for piece in _pieces(_returned(form)):
-                hasher.update(b"%d:" % len(piece) + piece)
-            digest = hasher.digest()
-            if len(self._digests) >= self._kept:
-                self._digests.clear()
-            self._digests[key] = digest
-        return digest
+        self._links: dict[tuple[str, int], tuple[str | None, str]] = {}
+        """What a message adds: (place before it, hash of it) to (chain, place) behind it."""
 
     def digests(self, messages: Sequence[Mapping[str, Any]], *, has_tools: bool, images: Sequence[str] = ()) -> Digests:
         """Those of a whole conversation."""
         head = next((at for at, message in enumerate(messages) if message["role"] not in HEADLESS), len(messages))
         chain: list[str | None] = [None] * head
         places: list[str] = []
-        digest, place = b"", b"head" if head or has_tools else b"none"
+        digest, place = "", "head" if head or has_tools else "none"
+        links = self._links
         for message in messages[head:]:
-            if message["role"] in HEADLESS:
-                chain.append(None)
-                own = b"system"
-            else:
-                own = self.of(message, images)
-                digest = blake2b(digest + own, digest_size=SIZE).digest()
-                chain.append(digest.hex())
-            place = blake2b(place + own, digest_size=SIZE).digest()
-            places.append(place.hex())
+            form = _form(message, images)
+            link = links.get((place, hash(form))) or self._linked(digest, place, form)
+            if link[0] is not None:
+                digest = link[0]
+            chain.append(link[0])
+            place = link[1]
+            places.append(place)
         return Digests(tuple(chain), tuple(places))
 
     def after(self, before: str | None, message: Mapping[str, Any]) -> str:
         """The digest of a conversation that goes on with `message`."""
-        return blake2b(bytes.fromhex(before or "") + self.of(message), digest_size=SIZE).hexdigest()
+        return _joined(before or "", _digest(_form(message, ())))
+
+    def _linked(self, digest: str, place: str, form: Form) -> tuple[str | None, str]:
+        own = _digest(form)
+        link = None if form is SYSTEM else _joined(digest, own), _joined(place, own)
+        if len(self._links) >= self._kept:
+            self._links.clear()
+        self._links[place, hash(form)] = link
+        return link
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +95,21 @@ class Digests:
 
 def _form(message: Mapping[str, Any], images: Sequence[str]) -> Form:
     """What of a message counts, as it was sent: strings in tuples."""
-    content = message.get("content")
-    calls = message.get("tool_calls")
-    if not calls and isinstance(content, str):
-        return message["role"], content
+    role, content, calls = message["role"], message.get("content") or "", message.get("tool_calls")
+    if role in HEADLESS:
+        return SYSTEM
     if isinstance(content, list):
-        content = tuple(
-            ("image", images[part["index"]] if part["index"] < len(images) else "")
-            if part["type"] == "image"
-            else ("text", part["text"])
-            for part in content
-        )
+        content = tuple([_part(part, images) for part in content])
     if not calls:
-        return message["role"], content or ""
-    functions = (call.get("function") or {} for call in calls)
-    return message["role"], content or "", tuple((f.get("name"), _text(f.get("arguments"))) for f in functions)
+        return role, content
+    functions = [call.get("function") or {} for call in calls]
+    return role, content, *[(each.get("name"), _text(each.get("arguments"))) for each in functions]
+
+
+def _part(part: Mapping[str, Any], images: Sequence[str]) -> Form:
+    if part["type"] != "image":
+        return "text", part["text"]
+    return "image", images[part["index"]] if part["index"] < len(images) else ""
 
 
 def _returned(form: Form) -> Form:
@@ -122,7 +117,7 @@ def _returned(form: Form) -> Form:
     role, content, *calls = form
     if isinstance(content, str):
         content = (_THOUGHT.sub("", content, count=1) if role == "assistant" else content).strip()
-    return role, content, *(tuple((name, _canonical(arguments)) for name, arguments in each) for each in calls)
+    return role, content, *((name, _canonical(arguments)) for name, arguments in calls)
 
 
 def _text(arguments: Any) -> str:
@@ -136,11 +131,21 @@ def _canonical(arguments: str) -> str:
         return arguments
 
 
+def _joined(before: str, own: bytes) -> str:
+    return blake2b(before.encode() + own, digest_size=SIZE).hexdigest()
+
+
+def _digest(form: Form) -> bytes:
+    return blake2b(b"".join(_pieces(_returned(form))), digest_size=SIZE).digest()
+
+
 def _pieces(form: Any) -> Iterator[bytes]:
+    """Every text behind its length, so that no text can be taken for the brackets."""
     if isinstance(form, tuple):
         yield b"("
         for each in form:
             yield from _pieces(each)
         yield b")"
     else:
-        yield ("" if form is None else str(form)).encode("utf-8", "surrogatepass")
+        text = ("" if form is None else str(form)).encode("utf-8", "surrogatepass")
+        yield b"%d:" % len(text) + text

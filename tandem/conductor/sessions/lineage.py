@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 
-__all__ = ["holds_summary", "summary_hash"]
+__all__ = ["possible_summaries", "summary_hash"]
 
 BEGINNING = 200
 """Characters of a summary that name it."""
@@ -22,9 +22,9 @@ def summary_hash(summary: str) -> str | None:
     return _hash(beginning) if len(beginning) == BEGINNING else None
 
 
-def holds_summary(texts: Iterable[str], summary: str) -> bool:
-    """Whether one of `texts` holds the beginning of the summary with this hash."""
-    return any(_hash(text[at : at + BEGINNING]) == summary for text in texts for at in _places(text))
+def possible_summaries(texts: Iterable[str]) -> frozenset[str]:
+    """Hashes of all that may be a summary's beginning in `texts`."""
+    return frozenset(_hash(text[at : at + BEGINNING]) for text in texts for at in _places(text))
 
 
 def _places(text: str) -> Iterator[int]:

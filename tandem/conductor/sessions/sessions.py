@@ -15,13 +15,15 @@ from dataclasses import dataclass, field, replace
 
 from tandem.conductor.sessions.changes import changed
 from tandem.conductor.sessions.keys import HEAD_PREFIX
-from tandem.conductor.sessions.lineage import holds_summary
-from tandem.conductor.sessions.view import Found, SessionDelta, SessionFacts, SessionView
+from tandem.conductor.sessions.lineage import possible_summaries
+from tandem.conductor.sessions.view import Answered, Found, SessionDelta, SessionFacts, SessionView
 
 __all__ = ["SessionState", "Sessions"]
 
 KEPT = 1_000
 """Sessions remembered; the least recently used go first (SES-007)."""
+ASKED_BEFORE = 8
+"""Conversations of one head that are looked at for a first turn that is asked for again."""
 _ID: Found = "id"
 
 
@@ -30,7 +32,7 @@ class SessionState:
     """One session, its view and what finds it again."""
 
     view: SessionView
-    client: str = "anon"
+    client: str = ""
     heads: dict[str, str | None] = field(default_factory=dict)
     """The digest of its complete first turn by the heads under which it was sent; None while that is unknown."""
     summary: str | None = None
@@ -59,12 +61,13 @@ class Sessions:
         state = self._states.get(key)
         if state is None:
             state = self._states[key] = SessionState(SessionView(key=key, first_date=facts.today))
-        state.client = facts.client
+        state.client = facts.client or state.client
         if head is not None:
             self._name(state, head, facts.first_turn)
         self._states.move_to_end(key)
         self._forget_oldest()
-        return replace(state.view, found=found, head=head)
+        before = self._asked_before(facts, key) if found == "new" else ()
+        return replace(state.view, found=found, head=head, asked_before=before)
 
     def commit(self, view: SessionView, delta: SessionDelta) -> None:
         """Apply `delta` to the session that `view` was opened of; one that was forgotten meanwhile stays so."""
@@ -83,9 +86,12 @@ class Sessions:
     def restore(self, states: Iterator[SessionState]) -> None:
         """Take over what was kept over a restart, the least recently used first."""
         for state in states:
-            self._states[state.view.key] = state
+            key = state.view.key
+            if key in self._states:
+                continue
+            self._states[key] = state
             for head in state.heads:
-                self._heads.setdefault(head, []).append(state.view.key)
+                self._heads.setdefault(head, []).append(key)
         self._forget_oldest()
 
     def _beside(self, facts: SessionFacts) -> SessionView:
@@ -118,18 +124,29 @@ class Sessions:
             return keys[-1], "new"
         return self._next_key(keys, head), "new"
 
+    def _asked_before(self, facts: SessionFacts, key: str) -> tuple[Answered, ...]:
+        """The turns of the sender's other conversations of this head: of a first turn that is asked for again without
+        an id nothing else tells (SMP-001).
+        """
+        keys = [each for each in self._heads.get(facts.key, ())[-ASKED_BEFORE:] if each != key]
+        others = (self._states[each] for each in keys)
+        return tuple(turn for state in others if state.client == facts.client for turn in state.view.answered)
+
     def _alias(self, facts: SessionFacts) -> str | None:
         """The session whose summary the head holds (SES-006)."""
-        for key, state in reversed(self._states.items()):
-            if state.summary and state.client == facts.client and holds_summary(facts.head_texts, state.summary):
-                return key
-        return None
+        mine = [key for key, each in self._states.items() if each.summary and each.client == facts.client]
+        if not mine:
+            return None
+        held = possible_summaries(facts.head_texts)
+        return next((key for key in reversed(mine) if self._states[key].summary in held), None)
 
     def _next_key(self, keys: list[str], head: str) -> str:
         if not keys:
             return head
-        numbers = [int(number) for key in keys if (number := key.rpartition("#")[2]).isdigit()]
-        return f"{head}#{max(numbers, default=1) + 1}"
+        # They were appended in order. A key that an alias brought is another head's.
+        suffixes = (key.removeprefix(head).removeprefix("#") for key in reversed(keys))
+        newest = next((suffix for suffix in suffixes if suffix.isdigit()), "1")
+        return f"{head}#{int(newest) + 1}"
 
     def _name(self, state: SessionState, head: str, first_turn: str | None) -> None:
         keys = self._heads.setdefault(head, [])

@@ -56,7 +56,7 @@ class SessionFacts:
     key: str
     """Of `session_key`: `c:` and the client's id, or `h:` and its head's hash."""
     today: datetime.date
-    client: str = "anon"
+    client: str = ""
     """Who sends, and with what: only their own conversations are continued by alias."""
     purpose: Literal["turn", "side", "compaction"] = "turn"
     """A side request opens no session; a compaction opens the one that it compacts."""
@@ -91,6 +91,10 @@ class SessionView:
     has_been_compacted: bool = False
     answered: tuple[Answered, ...] = ()
     """The last 32 user turns that were answered or begun to be."""
+    asked_before: tuple[Answered, ...] = ()
+    """Of a new conversation, those of its sender's others that began with the same words (SMP-001)."""
+    escaping_since: int = 0
+    """The turn since which it is sampled to leave a loop (SMP-008); 0: it is not."""
     token: str | None = None
     """The session's own secret for scripts; minted by later work (ADR-003)."""
 
@@ -112,6 +116,7 @@ class SessionDelta:
     directory: str | None = None
     compacted: bool | None = None
     answered: Answered | None = None
+    escaping_since: int | None = None
     first_turn: str | None = None
     """Digest of the first turn as far as it has been answered."""
     summary: str | None = None

@@ -12,13 +12,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from tandem.engine.decoding.seams import SafePoint
-from tandem.engine.decoding.work import Answer, Ask, Force
 from tandem.engine.errors import NumericalError
 from tandem.engine.text.prompt import Prompt, Span
 from tandem.engine.verbs import Engine, RowsT, SeqT
 
-__all__ = ["Heard", "ask_in_prompt", "asking_prompt", "shares_of"]
+__all__ = ["ask_in_prompt", "asking_prompt", "shares_of"]
 
 
 def ask_in_prompt(
@@ -49,23 +47,6 @@ def asking_prompt(prompt: Prompt, parting: int, question: Sequence[int]) -> Prom
     if images and images[-1].stop > parting:
         raise ValueError(f"row {parting} is inside an image; a question comes before or after it")
     return replace(prompt, ids=ids, spans=spans, insertion=parting, images=images, head=0, session=None)
-
-
-class Heard:
-    """Supervisor of a `Generation` that asks and writes nothing: whoever drives it stops it once `answer` is there.
-
-    Its prompt is an `asking_prompt`, or a question alone, and `generation.ask((), options)` its only request.
-    """
-
-    def __init__(self) -> None:
-        self.answer: Answer | None = None
-
-    def look(self, point: SafePoint) -> Sequence[Force | Ask]:
-        return ()
-
-    def answered(self, answer: Answer) -> Sequence[Force | Ask]:
-        self.answer = answer
-        return ()
 
 
 def shares_of(row: Tensor, options: Sequence[int], position: int) -> tuple[float, ...]:

@@ -129,6 +129,16 @@ class TorchSequence:
         return (*self.prompt.keys, *self.history.ids[len(self.prompt.ids) :])[: self.length]
 
     @property
+    def kept_keys(self) -> Sequence[int] | None:
+        """What of it a next prompt may go on from: of a hidden question nothing, so what lies before it ends at the
+        last anchor there (RTR-021). None where there is nothing, or nothing to be trusted.
+        """
+        if not self.sound or not self.prompt.asks:
+            return self.read_keys if self.sound else None
+        rows = max((anchor.row for anchor in self.anchors.all if anchor.row <= self.prompt.asked_at), default=0)
+        return self.read_keys[:rows] or None
+
+    @property
     def unread(self) -> Sequence[int]:
         """Ids that stand in the sequence and are not in the state."""
         return self.history.ids[self.length :]

@@ -142,9 +142,7 @@ class TorchEngine(SlottedEngine):
             if self._lending.loan is None:
                 with self._in_verb(seq, "close"):
                     seq.anchors.whose = seq.whose
-                    before = seq.prompt.asked_at  # a question alone leaves nothing that a prompt could go on from
-                    keys, asks = seq.read_keys if seq.sound and before else None, before < len(seq.prompt.ids)
-                    self._hoard.close(keys, seq.anchors, self._state.keep, asks)
+                    self._hoard.close(seq.kept_keys, seq.anchors, self._state.keep, seq.prompt.asks)
         finally:
             self._guide.end(seq)
             self._forget(seq)

@@ -81,6 +81,11 @@ class Prompt:
         return last.start if last is not None and last.kind == "question" else len(self.ids)
 
     @property
+    def asks(self) -> bool:
+        """It ends with a hidden question."""
+        return self.asked_at < len(self.ids)
+
+    @property
     def client_tokens(self) -> int:
         """Tokens in `client` spans: `prompt_tokens` of the usage (API-155)."""
         return sum(span.end - span.start for span in self.spans if span.kind == "client")

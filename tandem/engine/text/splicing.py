@@ -7,13 +7,14 @@ cache has it (NOTE-002). Decisions only: ids in, a prompt out.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tandem.engine.text.images import PromptImage
 from tandem.engine.text.model import Conversation, TextModel
 from tandem.engine.text.prompt import Prompt, Span, SpanKind
 
-__all__ = ["Openings", "Piece", "close_thinking", "openings", "splice", "turn_end_rows"]
+__all__ = ["Openings", "Piece", "close_thinking", "last_turn_end", "openings", "splice", "turn_end_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +35,21 @@ class Openings:
     turn_ends: frozenset[int]
 
 
-def turn_end_rows(ids: Sequence[int], turn_ends: Collection[int]) -> list[int]:
-    """Rows of the turn-end ids, in order: the n-th is that of ordinal n."""
+def turn_end_rows(ids: Sequence[int], turn_ends: Collection[int], most: int | None = None) -> list[int]:
+    """Rows of the turn-end ids, in order: the n-th is that of ordinal n. Only the first `most` where that is given."""
     rows: list[int] = []
     for token in turn_ends:
-        at = -1
-        try:
-            while True:
-                at = ids.index(token, at + 1)
-                rows.append(at)
-        except ValueError:
-            continue
-    return sorted(rows)
+        found: list[int] = []
+        with suppress(ValueError):  # there is no further one
+            while most is None or len(found) < most:
+                found.append(ids.index(token, found[-1] + 1 if found else 0))
+        rows += found
+    return sorted(rows)[:most]
+
+
+def last_turn_end(ids: Sequence[int], turn_ends: Collection[int]) -> int | None:
+    """Row of the last of them, None where there is none: what follows it is short."""
+    return next((row for row in range(len(ids) - 1, -1, -1) if ids[row] in turn_ends), None)
 
 
 def splice(prompt: Prompt, pieces: Sequence[Piece]) -> Prompt:
@@ -96,7 +100,8 @@ def close_thinking(prompt: Prompt, known: Openings | None) -> Prompt:
     """
     if known is None or prompt.thinking == "off":
         return prompt
-    start = next((row + 1 for row in range(len(prompt.ids) - 1, -1, -1) if prompt.ids[row] in known.turn_ends), 0)
+    end = last_turn_end(prompt.ids, known.turn_ends)
+    start = 0 if end is None else end + 1
     tail = prompt.ids[start:]
     if tail[: len(known.open)] != known.open:
         return prompt

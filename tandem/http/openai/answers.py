@@ -73,10 +73,12 @@ def chat_body(
     model: str,
     answers: Sequence[Answer],
     names: TokenNames | None = None,
+    sampled: str | None = None,
     reasoning_format: ReasoningFormat = "reasoning_content",
     reasoning_alias: bool = True,
 ) -> bytes:
-    """The body of a chat completion. `names` is given where log-probabilities were asked for.
+    """The body of a chat completion. `names` is given where log-probabilities were asked for, and `sampled` where the
+    server chose the sampling.
 
     The content never has the blank lines that some streams send between reasoning and answer: they only mark the time
     (API-076).
@@ -94,7 +96,7 @@ def chat_body(
 
     ended = _ended(answers)
     choices = [{"index": answer.index, **choice(answer), "finish_reason": finish.reason} for answer, finish in ended]
-    return _body(id, "chat.completion", created, model, choices, [finish for _, finish in ended])
+    return _body(id, "chat.completion", created, model, choices, [finish for _, finish in ended], sampled)
 
 
 def completion_body(
@@ -126,7 +128,13 @@ def _ended(answers: Sequence[Answer]) -> list[tuple[Answer, Finish]]:
 
 
 def _body(
-    id: str, kind: str, created: int, model: str, choices: list[dict[str, Any]], finishes: Sequence[Finish]
+    id: str,
+    kind: str,
+    created: int,
+    model: str,
+    choices: list[dict[str, Any]],
+    finishes: Sequence[Finish],
+    sampled: str | None = None,
 ) -> bytes:
     usage, timings = add_up(finishes)
     return dump(
@@ -136,7 +144,7 @@ def _body(
             "created": created,
             "model": model,
             "choices": choices,
-            "usage": usage_json(usage),
+            "usage": usage_json(usage, sampled),
             "timings": timings_json(usage, timings),
         }
     )

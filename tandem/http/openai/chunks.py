@@ -43,7 +43,7 @@ class Stream(ABC):
     """One streamed response: `open`, then `feed` until `ended`; `fail` ends it instead.
 
     `include_usage` is the client's option, `usage_default` what stands in for an absent one (API-140). `names` is given
-    where log-probabilities were asked for.
+    where log-probabilities were asked for, and `sampled` where the server chose the sampling.
     """
 
     OBJECT: str
@@ -59,6 +59,7 @@ class Stream(ABC):
         include_usage: bool | None = None,
         usage_default: bool = True,
         names: TokenNames | None = None,
+        sampled: str | None = None,
     ) -> None:
         constant = dump({"id": id, "object": self.OBJECT, "created": created, "model": model})
         self._head = b"data: " + constant[:-1] + b',"choices":['
@@ -68,6 +69,7 @@ class Stream(ABC):
         self._include_usage = include_usage
         self._counts = usage_default if include_usage is None else include_usage
         self._names = names
+        self._sampled = sampled
         self._awaits_content = False
         """Whether the client goes by the next content to see that the reasoning has ended."""
         self.ended = False
@@ -91,7 +93,7 @@ class Stream(ABC):
         self.ended = True
         tail = b'],"error":' + dump(error.stream_members())
         if usage is not None and self._counts:
-            tail += b',"usage":' + dump(usage_json(usage)) + b"}\n\n"
+            tail += b',"usage":' + dump(usage_json(usage, self._sampled)) + b"}\n\n"
         else:
             tail += b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
         return self._head + self._last("error") + tail + DONE
@@ -123,7 +125,7 @@ class Stream(ABC):
         if not self._counts:
             return last + self._tail + DONE
         counts = b'],"usage":%b,"timings":%b}\n\n' % (
-            dump(usage_json(finish.usage)),
+            dump(usage_json(finish.usage, self._sampled)),
             dump(timings_json(finish.usage, finish.timings)),
         )
         if self._include_usage:
@@ -166,6 +168,7 @@ class ChatStream(Stream):
         include_usage: bool | None = None,
         usage_default: bool = True,
         names: TokenNames | None = None,
+        sampled: str | None = None,
         reasoning_format: ReasoningFormat = "reasoning_content",
         reasoning_alias: bool = True,
         blank_lines: bool = False,
@@ -177,6 +180,7 @@ class ChatStream(Stream):
             include_usage=include_usage,
             usage_default=usage_default,
             names=names,
+            sampled=sampled,
         )
         self._format = reasoning_format
         self._alias = reasoning_alias

@@ -46,8 +46,11 @@ def add_up(finishes: Sequence[Finish]) -> tuple[Usage, Timings]:
     return usage, whole
 
 
-def usage_json(usage: Usage) -> dict[str, Any]:
-    """The `usage` object; `hidden_tokens` is there only when a plan added any (API-156)."""
+def usage_json(usage: Usage, sampled: str | None = None) -> dict[str, Any]:
+    """The `usage` object; `hidden_tokens` is there only when a plan added any (API-156).
+
+    `sampled` says by what rule the server chose the sampling, where it did (API-159).
+    """
     prompt_details = {"cached_tokens": min(usage.cached, usage.prompt)}
     if usage.hidden:
         prompt_details["hidden_tokens"] = usage.hidden
@@ -57,6 +60,7 @@ def usage_json(usage: Usage) -> dict[str, Any]:
         "total_tokens": usage.prompt + usage.completion,
         "prompt_tokens_details": prompt_details,
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+        **({} if sampled is None else {"tandem": {"sampling": sampled}}),
     }
 
 

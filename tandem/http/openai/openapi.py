@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tandem.http.openai import cache_shapes, document_shapes, package_shapes, parts, wire
+from tandem.http.openai import cache_shapes, document_shapes, package_shapes, parts, plan_shapes, wire
 from tandem.http.openai.field_table import CHAT, COMPLETIONS, Field
 from tandem.http.openai.fields import request_schema
 from tandem.http.openai.openapi_parts import KEY, reference
@@ -66,7 +66,7 @@ def _shapes() -> dict[str, Any]:
     """Schemas of what is sent, and of the parts of requests, by the names of their types."""
     named = {
         name: getattr(module, name)
-        for module in (wire, parts, cache_shapes, document_shapes, package_shapes)
+        for module in (wire, parts, cache_shapes, document_shapes, package_shapes, plan_shapes)
         for name in module.__all__
     }
     template = reference("{name}")["$ref"]

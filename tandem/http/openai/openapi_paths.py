@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tandem.http.openai import openapi_dashboard, openapi_documents, openapi_packages
+from tandem.http.openai import openapi_dashboard, openapi_documents, openapi_packages, openapi_plans
 from tandem.http.openai.openapi_parts import (
     OPTIONAL_KEY,
     body,
@@ -44,6 +44,7 @@ def paths() -> dict[str, Any]:
         **openapi_dashboard.paths(),
         **openapi_documents.paths(),
         **openapi_packages.paths(),
+        **openapi_plans.paths(),
         "/openapi.json": {"get": _openapi()},
         "/docs": {"get": _docs()},
     }

@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 MAX_CHOICES = 16
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "seed")
 TEMPLATE_OWN = ("messages", "tools", "add_generation_prompt")
 
 
@@ -72,6 +73,8 @@ class Request:
     """The rules of choice 0; `rules.logprobs` says what log-probabilities are wanted."""
     constraint: Constraint | None
     """What the answer must be; of a chat, once its reasoning has ended."""
+    sampled: frozenset[str] = frozenset()
+    """The fields of sampling that the client sent, which a plan leaves alone (SMP-003)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +215,7 @@ def _common(body: Mapping[str, Any], is_token: Callable[[int], bool], logprobs: 
         "n": n,
         "stops": read_stops(body.get("stop")),
         "rules": read_rules(body, is_token, logprobs),
+        "sampled": frozenset(name for name in SAMPLING if body.get(name) is not None),
     }
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "OFF",
     "Budget",
     "Effort",
+    "budget_row",
     "read_budget",
     "resolve_cap",
     "resolve_reserve",
@@ -153,6 +154,19 @@ def resolve_cap(budget: Budget, *, limit: int, reserve: int | None, closer: int,
         return budget.cap
     room = max(limit - kept - closer, 0)
     return room if budget.cap is None else min(budget.cap, room)
+
+
+def budget_row(
+    budget: Budget, *, limit: int, reserve: int | None, cap: int | None, wants_json: bool
+) -> dict[str, dict[str, Any]]:
+    """What log and row say of the budget that was asked for and of the reserve (API-103, EFF-017); empty for neither.
+
+    `cap` is what came of it all.
+    """
+    kept = {"reserve": resolve_reserve(limit, reserve), "limit": limit, "cap": cap}
+    if budget.asked:
+        return {"client_budget": {"field": budget.field, "kind": budget.kind, "asked": budget.value, **kept}}
+    return {"json_reserve": kept} if wants_json and kept["reserve"] else {}
 
 
 def template_kwargs(budget: Budget, sent: Mapping[str, Any]) -> dict[str, Any]:

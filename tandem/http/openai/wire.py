@@ -50,6 +50,14 @@ class CompletionTokensDetails(Sent):
     reasoning_tokens: Annotated[int, Meta(ge=0, description="Visible reasoning, through its closing tag.")]
 
 
+class UsageByTandem(Sent):
+    """What the server itself decided."""
+
+    sampling: Annotated[
+        Literal["regenerate", "loop_escape", "card"], Meta(description="The rule by which it chose the sampling.")
+    ]
+
+
 class Usage(Sent):
     """Token counts. With several choices the prompt counts once and the completions are added up."""
 
@@ -58,6 +66,7 @@ class Usage(Sent):
     total_tokens: Annotated[int, Meta(ge=0, description="The sum of the two.")]
     prompt_tokens_details: PromptTokensDetails
     completion_tokens_details: CompletionTokensDetails
+    tandem: Annotated[UsageByTandem | UnsetType, Meta(description="Absent where it decided nothing.")] = UNSET
 
 
 class Timings(Sent):

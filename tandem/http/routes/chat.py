@@ -6,7 +6,7 @@ import datetime
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from quart import Blueprint, Response
 
@@ -14,11 +14,12 @@ from tandem.engine.decoding.generation import ReasoningCap
 from tandem.engine.decoding.seams import Reader
 from tandem.engine.grammar.constraints import CallsOrDocument
 from tandem.engine.text.closing import closing_ids
-from tandem.engine.text.images import LoadedImages
+from tandem.engine.text.images import NO_IMAGES, LoadedImages
 from tandem.engine.text.model import Conversation
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.reading.calls import CallCodec, pythonic_calls, xml_calls
 from tandem.engine.text.reading.reader import AnswerReader
+from tandem.engine.text.reading.rules import ReadingRules
 from tandem.http.completion import answer
 from tandem.http.context import SERVED_NAME, Context
 from tandem.http.endpoint import Asked, Endpoint
@@ -27,7 +28,7 @@ from tandem.http.openai.chunks import ChatStream
 from tandem.http.openai.formats import ReasoningFormat, choose_format, stop_scope, wants_blank_lines
 from tandem.http.openai.images import ImageRef, sight_of
 from tandem.http.openai.requests import ChatRequest, Defaults, conversation, parse_chat
-from tandem.http.openai.thinking import resolve_cap, resolve_reserve
+from tandem.http.openai.thinking import budget_row, resolve_cap
 
 __all__ = ["blueprint"]
 
@@ -51,11 +52,14 @@ class Chat(Endpoint[ChatRequest]):
     def images(self, request: ChatRequest) -> tuple[ImageRef, ...]:
         return request.images
 
-    def prompt(self, request: ChatRequest, context: Context, first_date: datetime.date, images: LoadedImages) -> Prompt:
-        return context.text.render(conversation(request, first_date, images))
+    def conversation(
+        self, request: ChatRequest, first_date: datetime.date, images: LoadedImages = NO_IMAGES
+    ) -> Conversation:
+        return conversation(request, first_date, images)
 
-    def conversation(self, request: ChatRequest, first_date: datetime.date) -> Conversation:
-        return conversation(request, first_date)
+    def prompt(self, request: ChatRequest, context: Context, conversation: Conversation | None) -> Prompt:
+        assert conversation is not None
+        return context.text.render(conversation)
 
     def session_ids(self, request: ChatRequest) -> tuple[str | None, ...]:
         return (request.conversation_id, request.session_id)
@@ -67,15 +71,16 @@ class Chat(Endpoint[ChatRequest]):
         return bool(request.tools)
 
     def reader(self, asked: Asked[ChatRequest], context: Context) -> Reader:
-        request = asked.request
+        request, rules = asked.request, _rules(asked)
         return AnswerReader(
             context.text,
             thinking=asked.prompt.thinking,
             stops=request.stops,
-            stop_scope=stop_scope(_format(asked, context), asked.kind),
-            calls=_codec(request, context) if request.offers_tools else None,
+            stop_scope=stop_scope(_format(asked, context), asked.kind, under_plan=asked.effects.under_plan),
+            calls=_codec(request, context) if request.offers_tools or rules.refuses_calls else None,
             single_call=request.single_call,
             trims=isinstance(request.constraint, CallsOrDocument),
+            rules=rules,
         )
 
     def cap(self, asked: Asked[ChatRequest], context: Context) -> ReasoningCap | None:
@@ -87,16 +92,19 @@ class Chat(Endpoint[ChatRequest]):
             closer=len(closer),
             wants_json=asked.request.wants_json,
         )
-        return None if tokens is None else ReasoningCap(tokens, closer)
+        # What the router decided to close is closed by a phrase that only the model reads (EFF-003).
+        is_hidden = asked.effects.decides_cap and asked.request.n == 1
+        return None if tokens is None else ReasoningCap(tokens, closer, visible=not is_hidden)
 
-    def told_budget(self, asked: Asked[ChatRequest], cap: ReasoningCap | None, context: Context) -> str | None:
-        budget = asked.request.budget
-        if not budget.asked:
-            return None
-        tokens = None if cap is None else cap.tokens
-        told = f"field={budget.field} kind={budget.kind} asked={budget.value}"
-        reserve = resolve_reserve(asked.limit, context.settings.answer_reserve)
-        return f"{told} reserve={reserve} limit={asked.limit} cap={tokens}"
+    def told_budget(self, asked: Asked[ChatRequest], cap: ReasoningCap | None, context: Context) -> Mapping[str, Any]:
+        request = asked.request
+        return budget_row(
+            request.budget,
+            limit=asked.limit,
+            reserve=context.settings.answer_reserve,
+            cap=None if cap is None else cap.tokens,
+            wants_json=request.wants_json,
+        )
 
     def encoders(self, asked: Asked[ChatRequest], context: Context) -> _ChatEncoders:
         format = _format(asked, context)
@@ -120,6 +128,7 @@ class _ChatEncoders:
             include_usage=head.include_usage,
             usage_default=head.usage_default,
             names=head.names,
+            sampled=self.asked.effects.sampling.chosen,
             reasoning_format=self.format,
             reasoning_alias=self.alias,
             blank_lines=self.blank_lines,
@@ -133,6 +142,7 @@ class _ChatEncoders:
             model=SERVED_NAME,
             answers=answers,
             names=head.names,
+            sampled=self.asked.effects.sampling.chosen,
             reasoning_format=self.format,
             reasoning_alias=self.alias,
         )
@@ -141,7 +151,27 @@ class _ChatEncoders:
 def _format(asked: Asked[ChatRequest], context: Context) -> ReasoningFormat:
     request = asked.request
     server = context.settings.reasoning_format
-    return choose_format(request.reasoning_format, server, asked.kind, wants_json=request.wants_json)
+    by_kind = cast(Mapping[str, ReasoningFormat], dict(context.settings.client_reasoning))
+    return choose_format(
+        request.reasoning_format,
+        server,
+        asked.kind,
+        wants_json=request.wants_json,
+        plan_formats=by_kind if asked.effects.under_plan else None,
+    )
+
+
+def _rules(asked: Asked[ChatRequest]) -> ReadingRules:
+    """What a plan adds to the reading (ANS-001 to ANS-003); the mask may act without one."""
+    is_planned = asked.effects.under_plan
+    # A document, or whatever else the answer is held to, is handed on as it was asked for.
+    is_free = is_planned and asked.request.constraint is None
+    return ReadingRules(
+        spares_opening=is_planned,
+        refuses_calls=is_free and not asked.request.offers_tools,
+        drops_closers=is_free,
+        mask=None if asked.mask is None else asked.mask.stage(),
+    )
 
 
 def _codec(request: ChatRequest, context: Context) -> CallCodec:

@@ -11,7 +11,8 @@ from quart import Blueprint, Response
 
 from tandem.engine.decoding.generation import ReasoningCap
 from tandem.engine.decoding.seams import Reader
-from tandem.engine.text.images import LoadedImages
+from tandem.engine.text.images import NO_IMAGES, LoadedImages
+from tandem.engine.text.model import Conversation
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.reading.reader import PlainReader
 from tandem.http.completion import answer
@@ -38,14 +39,14 @@ class Completions(Endpoint[CompletionRequest]):
     def images(self, request: CompletionRequest) -> tuple[ImageRef, ...]:
         return ()
 
-    def prompt(
-        self, request: CompletionRequest, context: Context, first_date: datetime.date, images: LoadedImages
-    ) -> Prompt:
+    def conversation(
+        self, request: CompletionRequest, first_date: datetime.date, images: LoadedImages = NO_IMAGES
+    ) -> None:
+        return None
+
+    def prompt(self, request: CompletionRequest, context: Context, conversation: Conversation | None) -> Prompt:
         # No reasoning is split off on this route, so a constraint holds from the first token on (API-047).
         return replace(context.text.read(request.prompt), thinking="off")
-
-    def conversation(self, request: CompletionRequest, first_date: datetime.date) -> None:
-        return None
 
     def session_ids(self, request: CompletionRequest) -> tuple[str | None, ...]:
         return ()
@@ -62,8 +63,10 @@ class Completions(Endpoint[CompletionRequest]):
     def cap(self, asked: Asked[CompletionRequest], context: Context) -> ReasoningCap | None:
         return None
 
-    def told_budget(self, asked: Asked[CompletionRequest], cap: ReasoningCap | None, context: Context) -> str | None:
-        return None
+    def told_budget(
+        self, asked: Asked[CompletionRequest], cap: ReasoningCap | None, context: Context
+    ) -> Mapping[str, Any]:
+        return {}
 
     def encoders(self, asked: Asked[CompletionRequest], context: Context) -> _CompletionEncoders:
         return _CompletionEncoders(asked.head)

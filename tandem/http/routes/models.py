@@ -24,12 +24,15 @@ async def card(model_id: str) -> Response:
 
 
 def _models() -> Models:
-    """Without a conductor the id is `--served-model`; `TandemLLM` answers in any case (API-049, API-050)."""
+    """Without a conductor the id is `--served-model`, with one `TandemLLM`; the other name answers too (API-049 to
+    API-051, PRF-002).
+    """
     here = context()
+    names = (SERVED_NAME, here.settings.served_model)
     return Models(
-        id=here.settings.served_model,
+        id=names[0] if here.documents is not None else names[1],
         created=int(here.created.timestamp()),
         base_model=here.card.name,
         max_len=here.card.max_len,
-        aliases=(SERVED_NAME,),
+        aliases=names,
     )

@@ -122,12 +122,10 @@ def test_tool_results_alone_are_searched() -> None:
 def test_a_result_is_searched_once() -> None:
     cache = SecretCache(kept=2)
     messages = [{"role": "tool", "content": "password=hunter3"}]
-    assert cache.unseen(messages) == len("password=hunter3")
     first = cache.of(messages)
-    assert cache.unseen(messages) == 0
     assert cache.of(messages)[0] is first[0]
     cache.of([{"role": "tool", "content": "a"}, {"role": "tool", "content": "b"}])
-    assert cache.unseen(messages) > 0
+    assert cache.of(messages)[0] is not first[0]
 
 
 HOSTILE = [

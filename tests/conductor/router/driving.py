@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from tandem.conductor.documents import Documents
 from tandem.conductor.router.deltas import answered
 from tandem.conductor.router.facts import Facts
@@ -18,11 +20,11 @@ from tandem.conductor.router.planner import Planner
 from tandem.conductor.router.prepare import Prepared, prepare
 from tandem.conductor.sessions import Sessions, SessionView
 from tandem.engine.fake.text import FakeText
-from tandem.engine.text.model import Conversation
+from tandem.engine.text.model import Conversation, TextModel
 from tandem.engine.text.prompt import Prompt
 from tests.conductor.documents.samples import documents
 
-__all__ = ["DAY", "Desk", "Served", "assistant", "surely", "system", "tool", "user"]
+__all__ = ["DAY", "Desk", "Served", "assistant", "surely", "system", "tool", "user", "with_document", "with_profile"]
 
 DAY = datetime.date(2026, 1, 2)
 Asked = Callable[[Question], Answer]
@@ -59,6 +61,16 @@ def surely(class_id: str) -> Asked:
     return answer
 
 
+def with_document(own: Documents, **documents: Any) -> Documents:
+    """The documents with others in their place: `router=…`, `settings=…`, `profiles=…`."""
+    return Documents(**{name: getattr(own, name) for name in own.__dataclass_fields__} | documents)
+
+
+def with_profile(own: Documents, name: str, **keys: Any) -> Documents:
+    """The documents with other keys in one profile."""
+    return with_document(own, profiles={**own.profiles, name: msgspec.structs.replace(own.profiles[name], **keys)})
+
+
 @dataclass(frozen=True)
 class Served:
     """One request, done."""
@@ -69,6 +81,7 @@ class Served:
     placed: Placed
     raw: Prompt
     questions: tuple[Question, ...]
+    turn_ends: frozenset[int]
 
     @property
     def prompt(self) -> Prompt:
@@ -80,7 +93,7 @@ class Desk:
     """Sessions, documents and a kit; `asked` answers the questions."""
 
     documents: Documents = field(default_factory=documents)
-    text: FakeText = field(default_factory=FakeText)
+    text: TextModel = field(default_factory=FakeText)
     sessions: Sessions = field(default_factory=Sessions)
     asked: Asked = field(default_factory=lambda: surely("code_edit"))
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -112,7 +125,7 @@ class Desk:
             self.sessions.commit(session, placed.delta)
         if answer is not None and (delta := answered(self.kit, prepared, step, answer)) is not None:
             self.sessions.commit(session, delta)
-        return Served(prepared, session, step, placed, raw, tuple(questions))
+        return Served(prepared, session, step, placed, raw, tuple(questions), self.kit.turn_ends)
 
     def changed(self, **settings: Any) -> None:
         """Other settings in the kit."""

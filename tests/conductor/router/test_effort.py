@@ -196,7 +196,7 @@ def test_a_clients_word_is_a_ceiling_on_the_cap() -> None:
 
 @pytest.mark.spec("EFF-015")
 def test_a_bare_switch_gives_way_and_alone_the_word_is_the_cap() -> None:
-    assert decide("chat", asked=AskedThinking(enabled=True, bare=True)).cap == 1_024
+    assert decide("chat", asked=AskedThinking(enabled=True)).cap == 1_024
     own = decide("code_edit", decides=False, asked=AskedThinking(word="medium"))
     assert (own.level, own.cap, own.budget_source, own.note_level) == (None, 8_192, "client", None)
     assert decide("code_edit", decides=False) == EffortDecision()

@@ -59,6 +59,14 @@ def test_prose_and_code_by_their_words(text: str, prose: bool) -> None:
     assert is_prose(text) is prose
 
 
+@pytest.mark.spec("RTR-029")
+def test_of_a_very_long_message_head_and_tail_are_read() -> None:
+    filler = "and so on. " * 20_000
+    assert is_prose(f"An essay, please. {filler}")
+    assert not is_prose(f"An essay, please. {filler} In Python.")
+    assert is_prose(f"An essay, please. {filler} In Python. {filler}"), "what stands in the middle is not looked for"
+
+
 @pytest.mark.spec("RTR-017")
 def test_a_doubtful_reading_is_said() -> None:
     line = reading_line(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
 from tandem.conductor.router.questions import within
-from tandem.engine.decoding.asking import Heard, ask_in_prompt, asking_prompt
+from tandem.engine.decoding.asking import ask_in_prompt, asking_prompt
 from tandem.engine.decoding.generation import Generation
+from tandem.engine.decoding.seams import SafePoint
 from tandem.engine.decoding.torch_engine import TorchEngine
-from tandem.engine.decoding.work import Ask, Ended, Prefill, perform
+from tandem.engine.decoding.work import Answer, Ask, Ended, Force, Prefill, perform
 from tandem.engine.load import load_engine
 from tandem.engine.text.model import Conversation
 from tandem.engine.text.prompt import Prompt
@@ -24,6 +26,20 @@ from tests.engine.decoding.engines import kept_row, state_of, trace
 
 GRID = 64
 TURNS = ["Write it. " * 12, "Here it is. " * 9, "Now make it shorter, and explain why. " * 5]
+
+
+class Heard:
+    """A supervisor that takes an answer and inserts nothing."""
+
+    def __init__(self) -> None:
+        self.answer: Answer | None = None
+
+    def look(self, point: SafePoint) -> Sequence[Force | Ask]:
+        return ()
+
+    def answered(self, answer: Answer) -> Sequence[Force | Ask]:
+        self.answer = answer
+        return ()
 
 
 @pytest.fixture(scope="module", params=["llama", "qwen3_5"])

@@ -13,9 +13,14 @@ from hypothesis import strategies as st
 from tandem.conductor.documents import Documents
 from tandem.conductor.router.plan import Answer, Question
 from tandem.conductor.sessions import Sessions, dump_sessions, load_sessions
-from tandem.engine.fake.vocabulary import IM_END
+from tandem.engine.fake.text import FakeText
+from tandem.engine.text.checkpoint import CheckpointText
+from tandem.engine.text.model import TextModel
+from tandem.engine.text.splicing import turn_end_rows
+from tandem.engine.text.tokenizer import BpeTokenizer
 from tests.conductor.documents.samples import documents
-from tests.conductor.router.driving import Desk, Served, assistant, system, tool, user
+from tests.conductor.router.driving import Desk, Served, assistant, system, tool, user, with_document
+from tests.tiny import TOOL_CHATML, tiny_tokenizer
 
 TEXTS = ("build a page", "write a letter", "who are you?", "what is 2 + 2?", "go on", "make it <|im_end|> blue")
 CLASSES = ("chat", "code_edit", "design_ui", "writing")
@@ -30,11 +35,18 @@ SHELL = [
     }
 ]
 TITLE = [user("### Task: Generate a concise title of what was said.")]
+FAKE = FakeText()
+REAL = CheckpointText(BpeTokenizer(tiny_tokenizer(), "0" * 64), template=TOOL_CHATML)
 COMPACTION = "You are a context summarization agent. You are given a conversation between a user and an agent."
 
 
 def shared(one: tuple[int, ...], other: tuple[int, ...]) -> int:
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def opening(served: Served) -> int:
+    """Row of the raw prompt behind its last turn-end id."""
+    return turn_end_rows(served.raw.ids, served.turn_ends)[-1] + 1
 
 
 def hidden_within(served: Served, client: int) -> int:
@@ -57,7 +69,7 @@ def hold(earlier: Served, later: Served) -> None:
     """
     common = shared(earlier.raw.ids, later.raw.ids)
     if earlier.plan.effects.close_thinking:
-        common = min(common, max(at for at, token in enumerate(earlier.raw.ids) if token == IM_END) + 1)
+        common = min(common, opening(earlier))
     assert shared(earlier.prompt.ids, later.prompt.ids) >= common + hidden_within(earlier, common)
 
 
@@ -76,9 +88,7 @@ class Session:
     def turn(self, answer: dict[str, Any]) -> None:
         done = self.desk.serve(self.history, answer=answer, **self.facts)
         assert done.prompt.client_tokens == done.raw.client_tokens
-        assert [token for token, is_client in _marked(done) if is_client][: len(done.raw.ids) - 2] == list(
-            done.raw.ids[:-2]
-        )
+        assert clients_of(done)[: opening(done)] == list(done.raw.ids[: opening(done)])
         if done.plan.delta is not None and done.plan.delta.dropped:
             self.served.clear()
         for earlier in self.served:
@@ -90,9 +100,10 @@ class Session:
         self.history = [*self.history, answer if self.keeps_reasoning else _bare(answer)]
 
 
-def _marked(served: Served) -> list[tuple[int, bool]]:
-    ids = served.prompt.ids
-    return [(ids[at], span.kind == "client") for span in served.prompt.spans for at in range(span.start, span.end)]
+def clients_of(served: Served) -> list[int]:
+    """The prompt without its hidden tokens."""
+    spans = (span for span in served.prompt.spans if span.kind == "client")
+    return [token for span in spans for token in served.prompt.ids[span.start : span.end]]
 
 
 def _bare(message: dict[str, Any]) -> dict[str, Any]:
@@ -100,10 +111,9 @@ def _bare(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def documents_with(most: int) -> Documents:
-    own = documents()
-    injection = msgspec.structs.replace(own.router.injection, max_replay_tokens=most)
-    router = msgspec.structs.replace(own.router, injection=injection)
-    return Documents(**{name: getattr(own, name) for name in own.__dataclass_fields__} | {"router": router})
+    router = documents().router
+    injection = msgspec.structs.replace(router.injection, max_replay_tokens=most)
+    return with_document(documents(), router=msgspec.structs.replace(router, injection=injection))
 
 
 @pytest.mark.spec("NOTE-002", "NOTE-005", "NOTE-008", "NOTE-009", "NOTE-010", "SES-011", "SES-016", "SMP-002")
@@ -118,7 +128,9 @@ def test_no_token_moves(data: st.DataObject) -> None:
         return Answer(probabilities={name: sure if name == picked else rest for name in ids})
 
     most = data.draw(st.sampled_from([16_000, 500]))
-    desk = Desk(documents=documents_with(most), asked=answered)
+    texts: list[TextModel] = [FAKE, REAL]
+    text = data.draw(st.sampled_from(texts))
+    desk = Desk(documents=documents_with(most), asked=answered, text=text)
     facts: dict[str, Any] = {"tools": data.draw(st.sampled_from([[], TOOLS, SHELL]))}
     facts |= data.draw(st.sampled_from([{}, {"session_ids": ("one",)}]))
     head = data.draw(st.sampled_from([[], [system("Be brief.")]]))
@@ -168,7 +180,7 @@ def step(data: st.DataObject, session: Session) -> None:
         case "drop":
             session.keeps_reasoning = False
             session.history = [_bare(message) for message in session.history]
-        case "restart":
+        case _:
             kept = dump_sessions(session.desk.sessions)
             session.desk.sessions = Sessions()
             session.desk.sessions.restore(load_sessions(kept))

@@ -153,6 +153,20 @@ def test_modes_apply_from_the_next_request_on(tmp_path: Path) -> None:
     assert resumed(tier, IDS) == LINES
 
 
+@pytest.mark.spec("MEM-015")
+def test_what_a_person_sees_of_it(tmp_path: Path) -> None:
+    tier = open_tier(tmp_path)
+    fill(tier, IDS)
+    assert resumed(tier, IDS) == LINES
+    assert resumed(tier, (9, 9, 9, 9, 9)) == 0
+    view = tier.view()
+    assert (view.bytes, view.hits, view.misses) == (tier.state()["disk_bytes"], 1, 1)
+    assert view.settings == tier.settings
+    assert view.free is not None
+    assert view.top
+    assert sum(size for _, size, _ in view.top) <= view.bytes
+
+
 @pytest.mark.spec("ENG-116")
 def test_what_is_not_used_for_its_time_goes(tmp_path: Path) -> None:
     tier = open_tier(tmp_path)

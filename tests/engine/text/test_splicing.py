@@ -13,7 +13,7 @@ from tandem.engine.text.checkpoint import CheckpointText
 from tandem.engine.text.images import Patches, PromptImage
 from tandem.engine.text.model import Conversation
 from tandem.engine.text.prompt import Prompt, Span
-from tandem.engine.text.splicing import Openings, Piece, close_thinking, openings, splice, turn_end_rows
+from tandem.engine.text.splicing import Openings, Piece, close_thinking, last_turn_end, openings, splice, turn_end_rows
 from tandem.engine.text.tokenizer import BpeTokenizer
 from tests.tiny import TOOL_CHATML, tiny_tokenizer
 
@@ -30,6 +30,8 @@ def prompt_of(ids: list[int], **given: Any) -> Prompt:
 @given(IDS)
 def test_rows_of_turn_ends(ids: list[int]) -> None:
     assert turn_end_rows(tuple(ids), {END}) == [row for row, token in enumerate(ids) if token == END]
+    assert turn_end_rows(tuple(ids), {END, 1}, 2) == turn_end_rows(tuple(ids), {END, 1})[:2]
+    assert last_turn_end(ids, {END}) == max(turn_end_rows(tuple(ids), {END}), default=None)
     assert turn_end_rows(tuple(ids), {END, 1}) == [row for row, token in enumerate(ids) if token in (END, 1)]
 
 

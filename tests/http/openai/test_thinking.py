@@ -16,6 +16,7 @@ from tandem.http.openai.errors import ApiError
 from tandem.http.openai.thinking import (
     EFFORTS,
     Budget,
+    budget_row,
     read_budget,
     resolve_cap,
     resolve_reserve,
@@ -336,6 +337,21 @@ def test_the_reserve(limit: int, reserve: int | None, kept: int) -> None:
 )
 def test_the_cap(fields: dict[str, Any], limit: int, reserve: int | None, cap: int | None) -> None:
     assert cap_of(budget_of(fields), limit, reserve=reserve) == cap
+
+
+@pytest.mark.spec("EFF-017", "API-103")
+def test_what_the_row_says_of_budget_and_reserve() -> None:
+    def row(fields: dict[str, Any], *, reserve: int | None = None, json: bool = False) -> dict[str, Any]:
+        return budget_row(budget_of(fields), limit=1000, reserve=reserve, cap=730, wants_json=json)
+
+    kept = {"reserve": 250, "limit": 1000, "cap": 730}
+    asked = {"field": "reasoning.effort", "kind": "word", "asked": "high", **kept}
+    assert row({"reasoning.effort": "high"}) == {"client_budget": asked}
+    assert row({"reasoning.effort": "high"}, json=True) == {"client_budget": asked}
+    assert row({"thinking_budget": 0})["client_budget"]["asked"] == 0
+    assert row({}, json=True) == {"json_reserve": kept}
+    assert row({}, json=True, reserve=0) == {}
+    assert row({"enable_thinking": True}) == {}
 
 
 @pytest.mark.spec("API-131")

@@ -1,0 +1,50 @@
+"""The operations that show what planning decides (PRF-019, NOTE-011)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tandem.http.openai.openapi_parts import body, json_answer, parameter, responses
+
+__all__ = ["paths"]
+
+ONLY = "A 404 without --conductor-config."
+
+
+def paths() -> dict[str, Any]:
+    """Its routes, with their methods."""
+    return {
+        "/v1/conductor/test": {"post": _test()},
+        "/v1/conductor/sessions/{key}/export": {"get": _export()},
+    }
+
+
+def _test() -> dict[str, Any]:
+    return {
+        "operationId": "conductor-test",
+        "summary": "Try a message",
+        "description": "What a fresh user message would be routed to; nothing is generated and no session knows of it. "
+        f"Takes the password where one is set. {ONLY}",
+        "requestBody": body("PlanTest", plain={"text": "Write a parser for CSV files.", "profile": "coding"}),
+        "responses": responses(json_answer("The plan.", "ConductorTest"), 400, 401, 403, 404, 408, 413, 503),
+    }
+
+
+def _export() -> dict[str, Any]:
+    key = {
+        "name": "key",
+        "in": "path",
+        "required": True,
+        "description": "The session's key.",
+        "schema": {"type": "string"},
+        "example": "c:chat-1",
+    }
+    wanted = parameter("format", "Markdown if absent.", {"type": "string", "enum": ["md", "json"]})
+    content = {"text/markdown": {"schema": {"type": "string"}}, "application/json": {"schema": {"type": "object"}}}
+    return {
+        "operationId": "conductor-export",
+        "summary": "What a session's model read that its client did not send",
+        "description": f"Each request with its notes. Takes the password where one is set. {ONLY}",
+        "parameters": [key, wanted],
+        "responses": responses({"description": "The export.", "content": content}, 400, 401, 404),
+    }
