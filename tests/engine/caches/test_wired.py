@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tandem.engine.caches.disk_writes import write
 from tandem.engine.caches.settings import CacheSettings
 from tandem.engine.errors import EngineError
 from tandem.engine.text.prompt import Prompt
@@ -227,6 +229,27 @@ def test_a_conversation_under_a_guest_is_written_too(tmp_path: Path, count: int)
         talk = [*PROMPT, *first.ids, 5, 6]
         assert turn(engine, talk).source == "end", "it was not moved for it"
     with served(settings) as engine:
+        again = turn(engine, talk)
+        assert (again.source, again.resumed) == ("disk_end", len(PROMPT) + 3)
+        assert again.writes_as_cold(talk)
+
+
+@pytest.mark.spec("SCH-042", "ENG-116")
+def test_a_piece_that_is_being_written_has_its_own_copy_of_the_rows(tmp_path: Path) -> None:
+    """So a guest of the lane, which comes while a thread writes, need not stop it."""
+    with served(on_disk(tmp_path)) as engine:
+        first = turn(engine, PROMPT)
+        jobs, now = [], time.time()
+        while (job := engine.upkeep(now)) is not None:
+            loan = engine.borrow(None, 60)
+            turn(engine, ids_of(40, 7), 8)  # over the rows that the piece was made of
+            engine.give_back(loan)
+            jobs.append(write(job))
+            engine.kept(job, jobs[-1], now)
+        assert len(jobs) >= 2
+        assert all(isinstance(size, int) for size in jobs)
+    with served(on_disk(tmp_path)) as engine:
+        talk = [*PROMPT, *first.ids, 5, 6]
         again = turn(engine, talk)
         assert (again.source, again.resumed) == ("disk_end", len(PROMPT) + 3)
         assert again.writes_as_cold(talk)
