@@ -42,8 +42,7 @@ $(STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 serve: $(STAMP) ## Serve the embedded model, fetched first where it is missing, on 127.0.0.1:8000.
-	@$(BIN)/tandem serve --usage-ledger usage/ledger.sqlite3 --conductor-config conductor \
-		--suffix-store suffix --disk-cache on $(ARGS)
+	@$(BIN)/tandem serve --usage-ledger usage/ledger.sqlite3 --conductor-config conductor --suffix-store suffix --disk-cache on $(ARGS)
 
 $(CLIENTS): tools/install_clients.py | $(BIN)/python
 	@echo "Installing the clients that the tests drive." >&2

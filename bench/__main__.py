@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bench import hybrid, ledger
+from bench.conductor import command as conductor
+from bench.conductor import sessions_command as sessions
 from bench.kernels import main as kernels
 from bench.load import soak
 from bench.load.command import command as load
@@ -19,6 +21,8 @@ if __name__ == "__main__":
     command.add_command(resume, "resume")
     command.add_command(ledger.command, "ledger")
     command.add_command(hybrid.command, "hybrid")
+    command.add_command(conductor.command, "conductor")
+    command.add_command(sessions.command, "sessions")
     command.add_command(load, "load")
     command.add_command(soak.command, "soak")
     command(obj=PEERS, prog_name="python -m bench")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
-import urllib.error
-import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
-from bench.conductor.desk import DAY, Desk, documents_in_use
+from bench.conductor.desk import DAY, Desk
 from bench.conductor.labelled import Labelled, messages_of, text_of
+from bench.conductor.remote import post
 from bench.conductor.tally import Judged, judged
 from tandem.bench.subject import BenchError
 from tandem.conductor.documents import Documents
@@ -22,8 +21,9 @@ from tandem.conductor.sessions import SessionView
 from tandem.engine.text.model import TextModel
 from tandem.engine.verbs import Engine, RowsT, SeqT
 
-__all__ = ["InProcess", "Server", "ask"]
+__all__ = ["InProcess", "Judge", "Server", "ask"]
 
+Judge: TypeAlias = Callable[[Labelled], Judged | None]
 PROFILE = "general"
 SURE = 0.9
 """How sure the class was that a follow-up's session has."""
@@ -79,28 +79,14 @@ class Server:
 
     url: str
     key: str | None = None
-    documents: Documents | None = None
+    send: Callable[[str, str | None, dict[str, Any]], dict[str, Any]] = post
 
     def judge(self, prompt: Labelled) -> Judged | None:
         if prompt.kind == "structural":
             return None
-        shown = self._post({"text": text_of(prompt), "profile": PROFILE})
-        return judged(prompt, shown["class"], shown["source"], [_stage(each) for each in shown["stages"]])
-
-    def _post(self, body: dict[str, Any]) -> dict[str, Any]:
-        headers = {"Content-Type": "application/json"}
-        if self.key is not None:
-            headers["Authorization"] = f"Bearer {self.key}"
         address = f"{self.url.rstrip('/')}/v1/conductor/test"
-        request = urllib.request.Request(address, json.dumps(body).encode(), headers)
-        try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
-                found: dict[str, Any] = json.load(answer)
-        except urllib.error.HTTPError as error:
-            raise BenchError(f"{address} answered {error.code}") from None
-        except OSError as error:
-            raise BenchError(f"{address} does not answer: {error}") from None
-        return found
+        shown = self.send(address, self.key, {"text": text_of(prompt), "profile": PROFILE})
+        return judged(prompt, shown["class"], shown["source"], [_stage(each) for each in shown["stages"]])
 
 
 def _stage(shown: dict[str, Any]) -> StageResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.conductor.labelled import KINDS, Labelled
@@ -17,6 +17,8 @@ __all__ = ["Judged", "judged", "reports"]
 
 THRESHOLDS = (0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9)
 NONE = "-"
+DEFAULT = "chat"
+"""The default class of profile general."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,43 +53,44 @@ def reports(found: Sequence[Judged], router: Router) -> list[Report]:
 
 
 def _stages(found: Sequence[Judged], names: Sequence[str], accept: dict[str, float]) -> Report:
-    rows = [_stage(name, _answers(found, name), accept.get(name, 1.0)) for name in names]
+    columns = [_stage(_answers(found, name), accept.get(name, 1.0)) for name in names]
     right = sum(one.is_right for one in found)
     by_source = Counter(one.source or NONE for one in found)
     moved = [one for one in found if one.prompt.previous not in (None, one.prompt.label)]
     stays = [one for one in found if one.prompt.previous == one.prompt.label]
     return Report(
         f"{len(found)} labelled prompts",
-        ("stage", "asked", "right", "used", "used and right", "used and wrong", "ms p50", "p95", "tokens", "read"),
-        tuple(rows),
+        ("stage", *names),
+        tuple((row, *(column[row] for column in columns)) for row in (columns[0] if columns else ())),
         (
             f"class of the turn right: {_part(right, len(found))}; "
-            f"always the default class: {_part(sum(one.prompt.label == 'chat' for one in found), len(found))}",
-            f"a new task in a session seen: {_part(sum(map(_right, moved)), len(moved))}; "
-            f"the same task kept: {_part(sum(map(_right, stays)), len(stays))}",
+            f"always the default class: {_part(sum(one.prompt.label == DEFAULT for one in found), len(found))}",
+            f"a new task in a session seen: {_part(sum(one.is_right for one in moved), len(moved))}; "
+            f"the same task kept: {_part(sum(one.is_right for one in stays), len(stays))}",
             "decided by " + ", ".join(f"{name} {count}" for name, count in by_source.most_common()),
         ),
     )
 
 
-def _stage(name: str, answers: Sequence[tuple[Labelled, StageResult]], accept: float) -> tuple[str, ...]:
+def _stage(answers: Sequence[tuple[Labelled, StageResult]], accept: float) -> dict[str, str]:
     """A stage's answers, and those at or above `accept`, of which the wrong ones do harm."""
     given = [(prompt, result) for prompt, result in answers if result.error is None]
-    used = [(prompt, result) for prompt, result in given if (result.confidence or 0.0) >= accept]
-    right = sum(prompt.label == result.label for prompt, result in used)
+    used = [prompt.label == result.label for prompt, result in given if (result.confidence or 0.0) >= accept]
     times = [result.ms for _, result in answers]
-    return (
-        f"{name}, {accept:.2f}",
-        f"{len(answers)}" + (f", {len(answers) - len(given)} failed" if len(given) < len(answers) else ""),
-        _part(sum(prompt.label == result.label for prompt, result in given), len(given)),
-        _part(len(used), len(given)),
-        _part(right, len(used)),
-        _part(len(used) - right, len(given)),
-        f"{statistics.median(times):,.0f}",
-        f"{percentile(times, 95):,.0f}",
-        _mean([result.detail.get("prompt_tokens") for _, result in given]),
-        _mean([result.detail.get("prefilled") for _, result in given]),
-    )
+    return {
+        "asked": f"{len(answers)}",
+        "no answer": _part(len(answers) - len(given), len(answers)),
+        "right": _part(sum(prompt.label == result.label for prompt, result in given), len(given)),
+        "accepted at": f"{accept:.2f}",
+        "accepted": _part(len(used), len(given)),
+        "accepted and right": _part(sum(used), len(given)),
+        "accepted and wrong": _part(len(used) - sum(used), len(given)),
+        "guard acted": f"{sum(result.guard for _, result in given)}",
+        "ms, median": f"{statistics.median(times):,.0f}",
+        "ms, p95": f"{percentile(times, 0.95):,.0f}",
+        "tokens, mean": _mean([result.detail.get("prompt_tokens") for _, result in given]),
+        "of them read": _mean([result.detail.get("prefilled") for _, result in given]),
+    }
 
 
 def _thresholds(found: Sequence[Judged], name: str) -> Report:
@@ -96,7 +99,8 @@ def _thresholds(found: Sequence[Judged], name: str) -> Report:
     rows = []
     for threshold in THRESHOLDS:
         used = [prompt.label == result.label for prompt, result in given if (result.confidence or 0.0) >= threshold]
-        rows.append((f"{threshold:.2f}", _part(len(used), len(given)), _part(sum(used), len(used)), f"{len(used) - sum(used)}"))
+        right = sum(used)
+        rows.append((f"{threshold:.2f}", _part(len(used), len(given)), _part(right, len(used)), f"{len(used) - right}"))
     return Report(f"Stage {name} at other thresholds", ("accept", "used", "right of them", "wrong"), tuple(rows))
 
 
@@ -125,16 +129,13 @@ def _groups(found: Sequence[Judged]) -> Report:
             mine = [one for one in found if (one.prompt.kind, one.prompt.language) == (kind, language)]
             if mine:
                 asked = [one.stages[-1].label == one.prompt.label for one in mine if one.stages]
-                right = sum(one.is_right for one in mine)
-                rows.append((f"{kind}, {language}", f"{len(mine)}", _part(sum(asked), len(asked)), _part(right, len(mine))))
+                staged, right = _part(sum(asked), len(asked)), sum(one.is_right for one in mine)
+                rows.append((f"{kind}, {language}", f"{len(mine)}", staged, _part(right, len(mine))))
     return Report("By kind and language", ("prompts", "number", "stage right", "decided right"), tuple(rows))
 
 
 def _answers(found: Sequence[Judged], name: str) -> list[tuple[Labelled, StageResult]]:
     return [(one.prompt, stage) for one in found for stage in one.stages if stage.stage == name]
-
-
-_right: Callable[[Judged], bool] = Judged.is_right.fget  # type: ignore[attr-defined]
 
 
 def _part(count: int, whole: int) -> str:

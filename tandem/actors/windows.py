@@ -67,9 +67,12 @@ class Window:
     slot: int
     queue: Ref[QueueMessage]
     yield_now: trio.Event = field(default_factory=trio.Event)
+    reply: Reply[None] = field(default_factory=Reply, compare=False, repr=False)
+    """Answered as the job leaves; dropped where it stays off and has never read this."""
 
     async def leave(self, name: OwnJob, windows: Ref[WindowMessage]) -> None:
         """The job's end of it. Where the broker has ended for good, the slot must not stay held."""
+        self.reply.send(None)
         try:
             await windows.tell(Done(name))
         except ActorGone:
@@ -137,8 +140,12 @@ class Windows(Actor[WindowMessage]):
             self._entered = False
             self._report()
             task_status.started()
+            watched: _Inside | None = None
             async for message in self.inbox:
                 await self._take(message)
+                if self._inside is not None and self._inside is not watched:
+                    watched = self._inside
+                    nursery.start_soon(self._watch, watched)
                 if self._idle and self._wants and self._inside is None and not self._entered:
                     self._entered = True
                     nursery.start_soon(self._enter)
@@ -185,6 +192,13 @@ class Windows(Actor[WindowMessage]):
                 self._queue.offer(Leave(self.name, Reply()))
             reply.close()
         await self.ref.tell(Answered(answer.slot if isinstance(answer, Granted) else None))
+
+    async def _watch(self, inside: _Inside) -> None:
+        """A window must not stay open for a job that has ended for good before it read of it."""
+        try:
+            await inside.window.reply.wait()
+        except ActorGone:
+            await self.ref.tell(Done(inside.name))
 
     def _open(self, slot: int) -> bool:
         """Let the first in who still listens; whether there was anybody."""

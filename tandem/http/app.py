@@ -14,6 +14,7 @@ from tandem.http.edge import Edge
 from tandem.http.gate import Gate
 from tandem.http.openai import errors
 from tandem.http.openai.errors import ApiError
+from tandem.http.paths import MatchedPath
 from tandem.http.responses import refusal
 from tandem.http.routes import (
     cache,
@@ -65,6 +66,7 @@ ROOMS = (
 def create_app(context: Context) -> QuartTrio:
     """The app of one service."""
     app = QuartTrio("tandem", static_folder=None)
+    app.url_rule_class = MatchedPath
     app.config[CONTEXT_KEY] = context
     app.config["MAX_CONTENT_LENGTH"] = context.settings.max_body_mb * 1024 * 1024
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S

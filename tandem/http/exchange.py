@@ -138,7 +138,7 @@ class Exchange:
         with trio.move_on_at(min(deadline, self._comment_at)):
             answer = await self._reply.wait()
         if answer is None and trio.current_time() >= deadline:
-            with trio.CancelScope(shield=True):  # bounded by an answer of the queue, and of a slot that has lent
+            with trio.move_on_after(LEAVE_S, shield=True):  # what came meanwhile must go back, by one verb at most
                 await self._leave()
             raise errors.queue_timeout()
         if answer is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tandem.actors.store import FillChecker, FillOutcome, Journal
@@ -14,6 +15,7 @@ from tandem.conductor.masking.scan import secrets_of
 from tandem.conductor.router.deltas import answered
 from tandem.conductor.router.history import newest_checker, newest_round
 from tandem.conductor.router.kit import Kit
+from tandem.conductor.router.notes import LiveNote, text_hash
 from tandem.conductor.router.plan import Plan, RouterRow
 from tandem.conductor.router.prepare import Prepared
 from tandem.conductor.router.rows import with_notes
@@ -22,6 +24,7 @@ from tandem.conductor.sessions import Sessions
 from tandem.engine.text.reading.deltas import Delta, Finish
 from tandem.engine.text.reading.reader import AnswerReader
 from tandem.http.context import Context
+from tandem.http.entry import SHORT_SIDE
 from tandem.http.openai.answers import Answer
 from tandem.http.planning import Planned
 from tandem.http.record import RequestRecord
@@ -41,13 +44,10 @@ def journal_plan(here: Context, record: RequestRecord, planned: Planned) -> None
     if plan is None or plan.row is None or placed is None or prepared is None:
         return
     row = with_notes(plan.row, placed)
-    texts = tuple(
-        HiddenText(
-            row.text_hash or "", "".join(run.text for run in each.note.runs if run.kind == "note"), each.note.tokens
-        )
-        for each in placed.notes
-        if each.is_new
-    )
+    if plan.effects.side is not None:
+        is_first = len(placed.prompt.ids) <= SHORT_SIDE
+        row = replace(row, extra={**row.extra, "side": {**row.extra["side"], "first": is_first}})
+    texts = tuple(_hidden(each.note) for each in placed.notes if each.is_new)
     _, results = newest_round(prepared.facts.messages)
     if (checker := newest_checker(results)) is not None:
         told = f"{checker.verdict} {checker.name}"
@@ -87,6 +87,12 @@ def journal_end(here: Context, record: RequestRecord, planned: Planned) -> None:
     if planned.plan is None or planned.plan.row is None:
         return
     here.store.offer(FillOutcome(record.request_id, record.outcome_words(), _end_extra(record, planned)))
+
+
+def _hidden(note: LiveNote) -> HiddenText:
+    """A note by its hash, without what in it is the client's own text in another place (FIT-001)."""
+    written = "".join(run.text for run in note.runs if run.kind == "note")
+    return HiddenText(text_hash(note.text), written, note.tokens)
 
 
 def _event(here: Context, record: RequestRecord, row: RouterRow, ms: float) -> JournalRow:

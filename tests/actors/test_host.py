@@ -174,7 +174,7 @@ async def test_a_host_that_ends_before_its_thread_is_up_keeps_nobody_waiting() -
             await host.run_verb(lambda: 1)
         gone.append(True)
 
-    with trio.fail_after(2):
+    with trio.fail_after(30):
         async with trio.open_nursery() as callers:
             host = ThreadHost()
             callers.start_soon(call, host)

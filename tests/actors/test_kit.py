@@ -355,7 +355,7 @@ async def test_a_purpose_has_its_own_limit() -> None:
             nursery.start_soon(run_slow)
         while not running:
             await trio.sleep(0.001)
-        with trio.fail_after(2):
+        with trio.fail_after(30):
             assert (await threads.run("other", divide, 1))[0] == 6.0
         assert threads.limiters["slow"].statistics().tasks_waiting == 2
         release.set()
@@ -367,10 +367,10 @@ async def test_who_leaves_does_not_wait_for_the_thread() -> None:
     threads = Threads.with_limits({"slow": 1})
     release = threading.Event()
     try:
-        with trio.fail_after(2), trio.move_on_after(0.005):
+        with trio.fail_after(30), trio.move_on_after(0.005):
             await threads.run("slow", release.wait, 5)
         assert threads.limiters["slow"].borrowed_tokens == 1  # still counted while it runs
     finally:
         release.set()
-    with trio.fail_after(2):
+    with trio.fail_after(30):
         await threads.run("slow", divide, 1)

@@ -172,13 +172,15 @@ async def test_a_job_that_comes_while_the_queue_says_that_there_is_none_is_not_m
     """The slot learns of the job before it reads the queue's older answer."""
     queue: Ref[QueueMessage]
     queue, inbox = open_mailbox("queue", 16)
-    lane: Lane
 
     async def take() -> None:
         """The turn is in hand."""
 
+    def begin(_: Any) -> Any:
+        raise AssertionError("there is no job")
+
     hand: Any = SimpleNamespace(take=take)
-    lane = Lane(LaneRules(), FakeEngine(), hand, queue, begin=pytest.fail, end=pytest.fail)
+    lane = Lane(LaneRules(), FakeEngine(), hand, queue, begin, end=begin)
     lane.is_wanted = True
     async with trio.open_nursery() as nursery:
         nursery.start_soon(partial(lane.lend, None, is_prefill=False))

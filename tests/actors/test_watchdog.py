@@ -218,7 +218,7 @@ async def test_a_blocked_loop_shows_as_lag(monkeypatch: pytest.MonkeyPatch) -> N
         await trio.lowlevel.checkpoint()
         time.sleep(0.05)  # noqa: ASYNC251
         await trio.sleep(0.001)
-        assert 35 < (await guarded.watchdog.ref.ask(Look)).loop_lag_ms < 1000
+        assert (await guarded.watchdog.ref.ask(Look)).loop_lag_ms > 35
 
 
 async def test_the_lag_is_that_of_the_last_sweep_and_since(

@@ -209,6 +209,23 @@ async def test_after_a_defect_nothing_is_held_twice_or_for_ever(
         assert broker.off == []
 
 
+@pytest.mark.spec("SCH-006")
+async def test_a_window_that_a_job_never_reads_is_closed_when_it_stays_off(autojump_clock: MockClock) -> None:
+    async with open_broker() as broker:
+        await broker.want("summary")
+        await broker.tell(Idle())
+        await broker.grant()
+        assert broker.said() == []
+        with broker.jobs["summary"][1]:
+            pass  # its inbox is closed
+        await wait_all_tasks_blocked()
+        assert broker.said() == [SlotFree(0)]
+        window = await broker.open_for("reader")
+        await window.leave("reader", broker.windows.ref)
+        await wait_all_tasks_blocked()
+        assert broker.said() == [SlotFree(0)]
+
+
 @pytest.mark.spec("SCH-106")
 async def test_it_tells_who_is_inside_and_how_long_each_was(autojump_clock: MockClock) -> None:
     async with open_broker() as broker:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.driving import CHROMIUM, DESKTOP, Faults
 from tests.e2e.process import Server
@@ -33,6 +33,7 @@ def browser() -> Iterator[Browser]:
             browser = playwright.chromium.launch(
                 executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
             )
+            expect.set_options(timeout=TIMEOUT_MS)  # what is expected comes, however late a busy machine shows it
             yield browser
             browser.close()
     finally:
@@ -51,6 +52,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that no test asks anything of the model: its store stays empty."""
     server = Server.tandem(tmp_path_factory.mktemp("empty"), "--fake", "--usage-ledger", "usage/ledger.sqlite3")
+    yield server
+    assert server.stop() == 0, server.shown_log
+
+
+@pytest.fixture(scope="package")
+def conducted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with a conductor. Each test changes documents of its own."""
+    home = tmp_path_factory.mktemp("conducted")
+    server = Server.tandem(home, "--fake", "--conductor-config", "conductor", "--usage-ledger", "usage/ledger.sqlite3")
     yield server
     assert server.stop() == 0, server.shown_log
 

@@ -40,8 +40,8 @@ PLACES = """() => {
 HOSTILE = "<script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
 
 
-def ask(server: Server, script: dict[str, Any], **more: Any) -> int:
-    """One streamed chat request whose script is `script`; its status, once it has ended."""
+def ask(server: Server, script: dict[str, Any], is_over: threading.Event | None = None, **more: Any) -> int:
+    """One streamed chat request whose script is `script`: its status, once it has ended or is left at a line of it."""
     body = {"model": "M", "messages": [{"role": "user", "content": f"@fake {json.dumps(script)}"}], "stream": True}
     request = urllib.request.Request(
         f"{server.base}/v1/chat/completions",
@@ -50,7 +50,9 @@ def ask(server: Server, script: dict[str, Any], **more: Any) -> int:
     )
     try:
         with urllib.request.urlopen(request, timeout=60) as response:
-            response.read()
+            for _ in response:
+                if is_over is not None and is_over.is_set():
+                    break
             return int(response.status)
     except HTTPError as error:
         return error.code
@@ -58,14 +60,22 @@ def ask(server: Server, script: dict[str, Any], **more: Any) -> int:
 
 @contextmanager
 def asking(server: Server, *scripts: dict[str, Any], tiny_pause_s: float = 0.05) -> Iterator[None]:
-    """Requests that are on their way during the block, each a thread's, arriving in this order."""
-    threads = [threading.Thread(target=ask, args=(server, script)) for script in scripts]
+    """Requests that are on their way during the block, each a thread's, arriving in this order.
+
+    One whose script loops lasts as long as the block does, however slow the machine is.
+    """
+    is_over = threading.Event()
+    threads = [
+        threading.Thread(target=ask, args=(server, script, is_over if script.get("loop") else None))
+        for script in scripts
+    ]
     for thread in threads:
         thread.start()
         time.sleep(tiny_pause_s)  # the order of arrival is what their places in line come from
     try:
         yield
     finally:
+        is_over.set()
         for thread in threads:
             thread.join()
 
@@ -83,7 +93,7 @@ def test_request_is_watched_from_the_queue_to_its_end(page: Page, faults: Faults
     goto(page, server.base, "live")
     rows = page.locator(".request:not([data-free])")
     writing = rows.filter(has=page.locator(".state", has_text="writing"))
-    slow, second = {"say": "one two three " * 60, "token_ms": 30}, {"say": "short"}
+    slow, second = {"say": "one two three ", "loop": True, "token_ms": 30}, {"say": "short"}
     with asking(server, slow), seen(writing), asking(server, second):
         waiting = rows.filter(has_text="waits: next in line")
         expect(waiting).to_be_visible()

@@ -39,7 +39,7 @@ def test_two_streams_run_and_a_third_waits(page: Page, sides: Server) -> None:
     goto(page, sides.base, "live")
     rows = page.locator(".request:not([data-free])")
     writing = rows.filter(has=page.locator(".state", has_text="writing"))
-    slow, other = ({"say": say * 60, "token_ms": 30} for say in ("one two three ", "some other words "))
+    slow, other = ({"say": say, "loop": True, "token_ms": 30} for say in ("one two three ", "some other words "))
     with asking(sides, slow), seen(writing), asking(sides, other, {"say": "short"}, tiny_pause_s=0.3):
         expect(writing).to_have_count(2)
         expect(page.locator(".engine-line strong")).to_contain_text("slot 0: curl's chat writes")

@@ -32,6 +32,8 @@ def test_conductor_says_that_there_is_none(page: Page, faults: Faults, empty: Se
 
 def test_conductor_shows_its_journal(page: Page, server: Server) -> None:
     answer(page, "/v1/conductor/events", example("conductor-events"))
+    answer(page, "/v1/conductor/sessions", example("conductor-sessions"))
+    answer(page, "/v1/conductor/config", {"contract_version": "1.0", "documents": []})
     goto(page, server.base, "conductor")
     expect(page.get_by_role("region", name="Today")).to_contain_text("● answering")
     expect(page.get_by_role("region", name="Journal rows")).to_contain_text("held the third equal call")

@@ -7,14 +7,18 @@ import shutil
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.error import URLError
 
 import pytest
 
 from tests.clients.conftest import Installed
 from tests.clients.driving import Client, Log, written
+from tests.e2e.conftest import Start
 from tests.e2e.process import Server, free_port
+from tests.e2e.wire import Connection, until
 from tests.e2e.wire import fake as scripted
 
 pytestmark = pytest.mark.slow
@@ -75,13 +79,13 @@ class WebUi:
         return str(json.loads(out))
 
 
-@pytest.fixture(scope="module")
-def webui(installed: Installed, fake: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebUi]:
+@contextmanager
+def running(installed: Installed, server: Server, folder: Path) -> Iterator[WebUi]:
+    """An Open WebUI of that server."""
     if shutil.which("chromium") is None:
         pytest.skip("chromium is not installed: apt-get install -y --no-install-recommends chromium")
     programs = installed("open-webui") / "bin"
-    base, port = f"{fake.base}/v1", free_port()
-    folder = tmp_path_factory.mktemp("open-webui")
+    base, port = f"{server.base}/v1", free_port()
     client = Client(folder, DATA_DIR=str(folder), OPENAI_API_BASE_URL=base, RAG_OPENAI_API_BASE_URL=base, **SETTINGS)
     serve = ("sh", "-c", 'exec "$@" >log 2>&1', "sh", programs / "open-webui", "serve", "--host", "127.0.0.1")
     with client.started(*serve, "--port", str(port)) as process:
@@ -91,6 +95,12 @@ def webui(installed: Installed, fake: Server, tmp_path_factory: pytest.TempPathF
             assert not is_late, (client.folder / "log").read_text()[-4_000:]
             time.sleep(0.5)
         yield WebUi(client, programs / "python", f"http://127.0.0.1:{port}")
+
+
+@pytest.fixture(scope="module")
+def webui(installed: Installed, fake: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebUi]:
+    with running(installed, fake, tmp_path_factory.mktemp("open-webui")) as found:
+        yield found
 
 
 def answers(url: str) -> bool:
@@ -133,3 +143,35 @@ def test_its_stop_button_frees_the_slot(webui: WebUi, fake: Server) -> None:
     webui.chat((scripted(say=[*split("so it goes on"), " word"], loop=True, token_ms=50), "so it goes on", "Stop"))
     lines = log.lines(2)
     assert [line["finish"] for line in lines].count("abandoned") == 1
+
+
+@pytest.mark.spec("PRF-006", "SES-001", "SES-009", "SES-011", "NOTE-002")
+def test_a_chat_runs_under_its_profile(installed: Installed, start: Start, tmp_path: Path) -> None:
+    server = start("--conductor-config", "conductor")
+    choose = {"writing": 0.9}
+    folder = tmp_path / "webui"
+    folder.mkdir()
+    with running(installed, server, folder) as webui:
+        shown = webui.chat(
+            (
+                scripted(say=["<think>", "Two", ".", "</think>", "\n\n", *split("It is four.")], choose=choose),
+                "It is four.",
+                None,
+            ),
+            (scripted(say=split("It is five."), choose=choose), "It is five.", None),
+        )
+        assert "Thought for less than a second" in shown
+        with Connection(server.port) as client:
+
+            def rows() -> list[dict[str, Any]]:
+                found: list[dict[str, Any]] = client.ask("GET", "/v1/conductor/decisions").json["decisions"]
+                return found
+
+            until(lambda: len(rows()) >= 5 and all(row["outcome"] for row in rows()))
+            turns = [row for row in rows() if row["kind"] == "route"]
+            sides = {row["decision"] for row in rows() if row["kind"] == "side"}
+    assert sides >= {"openwebui-title", "openwebui-tags", "openwebui-followups"}
+    assert {(row["profile"], row["mode"], row["class"]) for row in turns} == {("chat", "on", "writing")}
+    assert len({row["session_key"] for row in turns}) == 1
+    second, first = turns
+    assert second["detail"]["notes"][0]["hash"] == first["detail"]["notes"][0]["hash"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import urllib.parse
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from tests.clients.conftest import Installed
 from tests.clients.driving import Client, Log, written
 from tests.e2e.conftest import Start
 from tests.e2e.process import Server
+from tests.e2e.wire import Connection, health, until
 from tests.e2e.wire import fake as scripted
-from tests.e2e.wire import health, until
 
 QUIET = {
     "OPENCODE_DISABLE_MODELS_FETCH": "1",
@@ -120,3 +121,43 @@ def test_ctrl_c_frees_the_slot(installed: Installed, tmp_path: Path, fake: Serve
         process.wait(20)
     assert (line["client"], line["finish"]) == ("opencode", "abandoned")
     assert health(fake.port)["inflight"]["running"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.spec("PRF-006", "SES-009", "SES-011", "SES-015", "NOTE-011", "JRN-002", "RTR-003")
+def test_a_session_runs_under_its_profile(installed: Installed, tmp_path: Path, start: Start) -> None:
+    server = start("--conductor-config", "conductor")
+    opencode, log = OpenCode(installed("opencode"), tmp_path, server), Log(server)
+    call = written("write", filePath=str(opencode.client.folder / "made.txt"), content="text\n")
+    say = f"<think>I write it.</think>\n\nA moment.\n{call}"
+    asked = scripted(say=say, turns=[{"say": "It is written."}], choose={"code_edit": 0.9})
+    parts = opencode.run(f"Write a file. {asked}", "--thinking")
+    assert [part["text"] for part in of_type(parts, "reasoning")] == ["I write it."]
+    again = opencode.run(scripted(say="It is still there.", choose={"code_edit": 0.9}), "-c")
+    assert [part["text"] for part in of_type(again, "text")] == ["It is still there."]
+    log.lines(4)
+    with Connection(server.port) as client:
+        until(lambda: all(row["outcome"] for row in decisions(client)))
+        side, *rows = sorted(decisions(client), key=lambda row: (row["kind"] != "side", row["id"]))
+        key = urllib.parse.quote(rows[0]["session_key"], safe="")
+        exported = client.ask("GET", f"/v1/conductor/sessions/{key}/export?format=md").body.decode()
+    assert (side["decision"], side["detail"]["cap"]) == ("opencode-title", 64)
+    assert [(row["detail"]["turn"], row["class"]) for row in rows] == [
+        ("user", "code_edit"),
+        ("tool", "code_edit"),
+        ("user", "code_edit"),
+    ]
+    assert {(row["profile"], row["mode"], row["client_kind"]) for row in (side, *rows)} == {
+        ("coding", "on", "opencode")
+    }
+    assert {row["session_key"] for row in rows} == {rows[0]["session_key"]}
+    first, *later = ([note["kind"] for note in row["detail"]["notes"]] for row in rows)
+    assert first == ["new"]
+    assert all(kinds[0] == "replayed" for kinds in later)
+    assert "Reasoning effort is set to xhigh" in exported
+    assert "@fake" not in exported
+
+
+def decisions(client: Connection) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.ask("GET", "/v1/conductor/decisions").json["decisions"]
+    return found

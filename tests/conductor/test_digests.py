@@ -94,3 +94,20 @@ def test_images_count_as_their_url() -> None:
     assert newest([shown], images=["a"]) != newest([shown], images=["b"])
     assert newest([shown]) != newest([shown], images=["b"])
     assert newest([{**shown, "content": "\ud83d"}]) is not None
+
+
+@pytest.mark.parametrize("text", ["<think>" * 100_000, " " * 300_000 + "x", "<think>" + "</think" * 100_000])
+def test_a_long_answer_costs_no_more_than_its_length(text: str) -> None:
+    assert newest([user("a"), assistant(text)]) != newest([user("a"), assistant("y")])
+
+
+@pytest.mark.spec("NOTE-002")
+def test_each_system_message_at_the_head_moves_the_place() -> None:
+    places = {
+        (heads, has_tools): DigestCache().digests([system("a")] * heads + [user("b")], has_tools=has_tools).place
+        for heads in (0, 1, 2)
+        for has_tools in (False, True)
+    }
+    assert places[1, True] == places[1, False] == places[0, True], "all of these have one turn ahead of it"
+    assert places[2, True] == places[2, False]
+    assert len(set(places.values())) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from tandem.conductor.sessions import (
     session_key,
     summary_hash,
 )
+from tandem.conductor.sessions.lineage import possible_summaries
 
 USER = {"role": "user", "content": "hi"}
 DAY = datetime.date(2026, 1, 2)
@@ -35,8 +37,10 @@ def test_the_first_id_there_is_names_the_session() -> None:
     assert session_key({"x-session-id": ""}, (None, "e"), [USER]) == "c:e"
 
 
-@pytest.mark.spec("API-070")
+@pytest.mark.spec("API-070", "SES-002")
 def test_without_an_id_the_head_names_it() -> None:
+    hashed = hashlib.sha256(b'[["user","hi"]]').hexdigest()
+    assert session_key({}, (), [USER, {"role": "assistant", "content": "x"}]) == f"h:{hashed[:16]}"
     system = {"role": "system", "content": "Be brief."}
     first = session_key({}, (), [system, USER])
     assert first.startswith("h:")
@@ -197,3 +201,33 @@ def test_a_restart_keeps_what_the_next_turn_renders_with() -> None:
 def test_a_broken_file_of_sessions_is_refused(data: bytes) -> None:
     with pytest.raises(BadSessions):
         list(load_sessions(data))
+
+
+@pytest.mark.spec("SES-003", "NOTE-009")
+def test_no_two_conversations_get_one_key_after_a_restart() -> None:
+    sessions = Sessions()
+    for turn in ("one", "two", "three"):
+        sessions.commit(turned(sessions, "h:x", starts=True), SessionDelta(first_turn=turn))
+    opened(sessions, "h:x", first_turn="two")  # so the newest is not the last that comes back
+    again = Sessions()
+    again.restore(load_sessions(dump_sessions(sessions)))
+    assert opened(again, "h:x", starts=True).key == "h:x#4"
+
+
+@pytest.mark.spec("NOTE-010", "SES-020")
+def test_of_requests_that_were_planned_at_once_one_note_stands_at_a_place() -> None:
+    sessions = Sessions()
+    other = LiveNote(1, "ab", (NoteRun("note", "\n\nBuild it."),), (("class", "rule", "ef"),), 4)
+    one, two = opened(sessions, "c:a"), opened(sessions, "c:a")
+    sessions.commit(one, SessionDelta(turn=True, notes=(NOTE,)))
+    sessions.commit(two, SessionDelta(turn=True, notes=(other,)))
+    after = opened(sessions, "c:a")
+    assert after.notes == (other,), "neither prompt had both"
+    sessions.commit(after, SessionDelta(notes=(NOTE,)))
+    assert opened(sessions, "c:a").notes == (other, NOTE), "this one had"
+
+
+def test_a_head_of_white_space_holds_no_summary() -> None:
+    text = " \n" * 500_000
+    assert possible_summaries([text]) == frozenset()
+    assert possible_summaries([text + "a" * 200]) == {summary_hash("a" * 200)}

@@ -149,7 +149,7 @@ async def test_a_drain_is_not_held_up_by_watchers(start: Start) -> None:
             assert closed.value.reason is not None
             assert closed.value.reason.code == 1001
         assert server.wait_exit() == 0
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 4.5  # what holds it up does for five seconds
         for _, pieces in streams:
             last = b"".join(piece for _, piece in pieces)
             assert [(kind, data) for kind, _, data in events(last)][-1] == ("bye", {"reason": "draining"})
@@ -166,7 +166,7 @@ def test_a_silent_peer_is_pinged_and_dropped(monkeypatch: pytest.MonkeyPatch) ->
         with upgrade(server.port, LOGS) as silent:
             assert silent._file.read(4) == b"\x89\x00" * 2
             assert silent.is_closed_by_server()
-            until(lambda: count("log") == 0, timeout_s=1)
+            until(lambda: count("log") == 0)
         trio.run(_answer_pings, url(server, LOGS))
 
 

@@ -27,7 +27,7 @@ async def test_the_third_who_waits_is_refused(autojump_clock: MockClock) -> None
 async def test_a_stream_waits_for_an_hour_and_a_body_for_four_minutes(autojump_clock: MockClock) -> None:
     await play("""
         The box has request-timeout 7200.
-        At 0:00, ann asks for 3,499 tokens of 1000 ms, 50 a round.
+        At 0:00, ann asks for 3,499 tokens of 1000 ms, 32 a round.
         At 0:10, bob asks for 5 tokens of 100 ms, unstreamed.
         At 0:11, cat asks for 5 tokens of 100 ms.
         bob is refused with 429 queue_timeout at 4:10.
@@ -43,8 +43,8 @@ async def test_a_stream_waits_for_an_hour_and_a_body_for_four_minutes(autojump_c
 async def test_a_stream_that_waits_for_ever_is_told_so_in_its_stream(autojump_clock: MockClock) -> None:
     await play("""
         The box has request-timeout 600.
-        At 0:00, ann asks for 599 tokens of 1000 ms, 50 a round.
-        At 0:01, bob asks for 599 tokens of 1000 ms, 50 a round.
+        At 0:00, ann asks for 599 tokens of 1000 ms, 32 a round.
+        At 0:01, bob asks for 599 tokens of 1000 ms.
         At 0:02, cat asks for 5 tokens of 100 ms.
         ann ends with stop.
         cat is refused in its stream with 429 queue_timeout at 10:02.

@@ -74,18 +74,20 @@ def check(harness: Harness, stage: Stage) -> None:
 
 
 def _check_positions(stage: Stage) -> None:
-    """A position rises only when a side request has come."""
+    """A position in line rises only when a side request has come, one among those who wait for memory never."""
     for who, part in stage.parts.items():
         told = [
-            (at, int(words.split("position ")[1].split(",")[0]))
+            (at, int(words.split("position ")[1].split(",")[0]), "memory" in words)
             for at, words in (part.call.comments if part.is_stream else ())
             if "position " in words
         ]
-        for (before, was), (after, now) in itertools.pairwise(told):
+        for (before, was, there), (after, now, here) in itertools.pairwise(told):
+            if here != there:
+                continue
             came = [
                 other
                 for other in stage.parts.values()
-                if other.ask.kind == "title" and before <= other.asked_at <= after
+                if other.ask.kind == "title" and before <= other.asked_at <= after and not here
             ]
             if now > was and now - was > len(came):
                 stage.say(f"{who} keeps its place", f"it went from {was} to {now}")
@@ -105,8 +107,9 @@ def _overtakers(stage: Stage, part: Part) -> int:
 
 
 def _granted_at(part: Part) -> float:
-    waited = part.outcome.queue_ms if part.outcome is not None else None
-    return part.asked_at + (waited or 0.0) / 1e3
+    if (row := part.outcome) is None:
+        return part.asked_at
+    return part.asked_at + ((row.queue_ms or 0.0) - (row.wait_mem_ms or 0.0)) / 1e3
 
 
 @pytest.mark.spec("SCH-109", "SCH-057", "SCH-015", "SCH-016")

@@ -232,7 +232,6 @@ async def test_a_request_waits_for_memory_and_not_for_the_others_end(checkpoint:
         await ann.wait_for_piece(3)
         bob = real.ask("bob", SHORT)
         await real.until(lambda sight: sight.memory is not None and sight.memory.waits == 1)
-        assert not ann.finished.is_set()
         real.machine.free_gib = 2.0
         await bob.finished.wait()
         await ann.finished.wait()

@@ -109,19 +109,26 @@ def build_tiny(folder: Path) -> Path:
     return make_tiny("qwen3_5", folder / "tiny")
 
 
-async def answers(engine: str, checkpoint: Path, **options: Any) -> dict[str, list[str]]:
+async def answers(
+    engine: str,
+    checkpoint: Path,
+    *,
+    headers: Mapping[str, str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> dict[str, list[str]]:
     """Of each request, in their order and to one service: status, headers and the lines of the body, masked.
 
-    `options` are those of `load_engine`.
+    `headers` are sent with all of them; `options` are those of `load_engine`.
     """
     served: Any = None
     if engine != "fake":
         served = load_engine(checkpoint, cpu_weights="fp32", max_len=1_024, grid=32, **options)
         served.take_elapsed = lambda: 0.0  # under the mock clock it takes no time
     found = {}
-    async with open_harness(engine=served) as harness:
+    async with open_harness(engine=served, **(settings or {})) as harness:
         for name, asked in REQUESTS.items():
-            call = await harness.client.send("/v1/chat/completions", asked)
+            call = await harness.client.send("/v1/chat/completions", asked, headers=headers)
             whole = f"{call.status}\n{json.dumps(dict(sorted(call.headers.items())))}\n{call.body.decode()}"
             for pattern, instead in _MASKED:
                 whole = pattern.sub(instead, whole)

@@ -87,7 +87,7 @@ async def test_the_api_key(autojump_clock: trio.testing.MockClock, stream: bool)
 @pytest.mark.spec("API-012", "API-013", "API-014", "API-015", "API-018")
 async def test_guarded_paths_are_guarded_before_there_are_routes(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness(secrets=SECRETS) as harness:
-        for path in ("/v1/cache/clear", "/v1/conductor/router", "/v1/memory/x", "//v1/cache//clear", "/v1/systemone"):
+        for path in ("/v1/cache/clear", "/v1/conductor/nothing", "/v1/memory/x", "//v1/cache//clear", "/v1/systemone"):
             refused = await harness.client.send(path, {}, peer=REMOTE)
             assert_error(refused, 401, "authentication_error", "Authorization")
             foreign = await harness.client.send(path, {}, headers={"origin": EVIL})
@@ -157,7 +157,7 @@ async def test_a_session(autojump_clock: trio.testing.MockClock) -> None:
             assert (await send(path, headers=session, peer=REMOTE)).status in (200, 404), path
             assert (await send(path, peer=REMOTE)).status == 401, path
         own = session | {"origin": "http://127.0.0.1:8000"}
-        assert (await send("/v1/conductor/router", {}, headers=own, peer=REMOTE)).status == 404
+        assert (await send("/v1/conductor/nothing", {}, headers=own, peer=REMOTE)).status == 404
         assert (await send("/v1/conductor/router", {}, headers=session | {"origin": EVIL}, peer=REMOTE)).status == 403
         assert (await send("/v1/cache/clear", {}, headers=own, peer=REMOTE)).status == 401
         assert (await send(MODELS, headers=session, peer=REMOTE)).status == 401

@@ -293,7 +293,7 @@ async def test_a_conversation_keeps_its_first_date(autojump_clock: trio.testing.
     async with open_harness(engine=engine) as harness:
         await harness.client.send(CHAT, {"messages": [USER]})
         first = dated.today
-        await trio.sleep(24 * 3600)
+        autojump_clock.jump(24 * 3600)
         await harness.client.send(CHAT, {"messages": [USER, ANSWER, USER]})
         assert dated.today == first
         await harness.client.send(CHAT, {"messages": [SYSTEM, USER]})

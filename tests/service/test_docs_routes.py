@@ -120,7 +120,7 @@ async def test_docs_show_the_document_and_load_nothing(autojump_clock: trio.test
     for name in [*document["paths"], *(row.name for row in (*CHAT, *COMPLETIONS))]:
         assert f"<code>{name}</code>" in page
     requests = {"ChatRequest", "ClearRequest", "CompletionRequest", "DocumentRestore", "DocumentSave", "SignIn"}
-    requests |= {"TokensAsked"}
+    requests |= {"PlanTest", "TokensAsked"}
     assert document["components"]["schemas"].keys() - loads.ids == requests
     assert "curl -s http://localhost:8000/v1/chat/completions" in page
     assert 'name="viewport"' in page

@@ -53,7 +53,7 @@ async def test_the_document_has_every_block(autojump_clock: trio.testing.MockClo
         assert set(body) == {*identity, *BLOCKS}
         assert body["inflight"]["served"] == 1
         assert body["limits"]["context_length"] == 4096
-        [resident] = body["cache"]["caches"]
+        resident = next(each for each in body["cache"]["caches"] if each["name"] == "resident")
         assert resident == {
             "name": "resident",
             "entries": 1,
@@ -73,6 +73,16 @@ async def test_the_document_has_every_block(autojump_clock: trio.testing.MockClo
         assert body["lane"] == {"mode": "on", "waiting": 0, "served": {}}
         assert body["conductor"] == {"mode": "raw"}
         assert body["ledger"]["enabled"] is False
+
+
+@pytest.mark.spec("OBS-103")
+async def test_the_document_says_that_there_is_a_conductor(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    async with open_harness(conductor_config=tmp_path) as harness:
+        body = (await harness.client.send("/health")).json
+        check(body)
+        assert body["conductor"] == {"mode": "on"}
 
 
 @pytest.mark.spec("SCH-103", "OBS-103", "SCH-106", "OBS-083")

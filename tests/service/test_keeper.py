@@ -13,7 +13,7 @@ import trio.testing
 
 from tandem.actors.host import InlineHost
 from tandem.actors.keeper import Clear, Keeper
-from tandem.actors.kit import Inline, Ref, open_mailbox, supervise
+from tandem.actors.kit import Actor, Inline, Ref, open_mailbox, supervise
 from tandem.actors.queue import Enter, Granted, QueueMessage, SlotFree
 from tandem.actors.slots import SlotMessage
 from tandem.actors.turns import Turns
@@ -149,7 +149,8 @@ async def test_after_a_clear_the_slot_goes_back_however_full_the_queues_inbox_is
         engine=engine, host=InlineHost(engine), turns=turns.ref, queue=queue, blocking=Inline(), wall=FixedWall()
     )
     async with trio.open_nursery() as nursery:
-        for actor in (turns, keeper):
+        actors: list[Actor[Any]] = [turns, keeper]
+        for actor in actors:
             await nursery.start(partial(supervise, actor, lambda name, defect: pytest.fail(name)))
         nursery.start_soon(partial(keeper.ref.ask, lambda reply: Clear(None, reply)))
         entered = await inbox.receive()

@@ -15,6 +15,7 @@ import tandem
 from tandem.actors.store import Flush
 from tandem.engine.fake import FakeEngine
 from tandem.engine.text.prompt import Prompt
+from tandem.service import drain
 from tests.service.harness import Call, Harness, chat, fake, open_harness
 from tests.service.said import said
 
@@ -202,7 +203,7 @@ async def test_a_side_request_is_small_and_leaves_its_session_alone(
     assert call.status == 200
     assert engine.prompts[-1].thinking == "off"
     assert (side["kind"], side["decision"], side["action"]) == ("side", "openwebui-title", "SIDE_REQUEST")
-    assert side["extra"]["side"]["cap"] == 256
+    assert (side["extra"]["side"]["cap"], side["extra"]["side"]["first"]) == (256, True)
     assert (turn["profile"], side["profile"]) == ("chat", "chat")
     assert harness.outcomes[-1].max_tokens == 256
 
@@ -309,7 +310,7 @@ async def test_the_test_box(autojump_clock: trio.testing.MockClock, tmp_path: Pa
         assert (await harness.client.send("/v1/conductor/test", {"text": "a"})).status == 404
 
 
-@pytest.mark.spec("NOTE-011", "API-236")
+@pytest.mark.spec("NOTE-011", "API-236", "SES-008")
 async def test_what_only_the_model_read_can_be_exported(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> None:
     engine = SeenFake()
     async with open_harness(engine=engine, conductor_config=tmp_path) as harness:
@@ -335,6 +336,9 @@ async def test_what_only_the_model_read_can_be_exported(autojump_clock: trio.tes
         assert [event["id"] for event in as_json.json["events"]] == [row["id"] for row in rows]
         assert (await harness.client.send("/v1/conductor/sessions/nobody/export")).status == 404
         assert (await harness.client.send("/v1/conductor/sessions/c:a/export?format=pdf")).status == 400
+        listed = await harness.client.send("/v1/conductor/sessions")
+        live = listed.json["sessions"][0]["live"]
+        assert (live["client_kind"], live["class"], live["turns"], live["notes"]) == ("anon", "code_edit", 2, 1)
         timeline = await harness.client.send("/v1/conductor/sessions/c:a/b c")
         assert len(timeline.json["events"]) == 2
 
@@ -361,3 +365,31 @@ async def test_a_huge_system_prompt_is_served(autojump_clock: trio.testing.MockC
     async with open_harness(engine=engine, conductor_config=tmp_path) as harness:
         call = await harness.client.send(CHAT, body)
         assert call.status == 200, call.body[:300]
+
+
+@pytest.mark.parametrize("where", ["conversation_id", "content", "tool", "header"])
+async def test_a_lone_surrogate_breaks_nothing(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path, where: str
+) -> None:
+    body = chat(CODE)
+    headers = {}
+    match where:
+        case "conversation_id":
+            body["conversation_id"] = "\ud800"
+        case "content":
+            body["messages"][0]["content"] += " \ud800"
+        case "tool":
+            about = "Runs. The current working directory is: /\ud800"
+            body["tools"] = [{"type": "function", "function": {"name": "run", "description": about}}]
+            headers["x-tandem-profile"] = "chat"
+        case _:
+            headers = {"x-session-id": "ÿ" * 4000}
+    async with open_harness(conductor_config=tmp_path) as harness:
+        call = await harness.client.send(CHAT, body, headers=headers)
+        assert call.status in (200, 400), call.body
+        after = await harness.client.send(CHAT, chat(CODE))
+        assert after.status == 200
+        assert await decisions(harness)
+        await drain(harness.service.context)
+        assert not harness.service.context.broken
+        assert not harness.service.context.switched_off

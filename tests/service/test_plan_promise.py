@@ -18,8 +18,11 @@ import pytest
 import trio.testing
 
 from tandem.engine.fake.warm import WarmFakeEngine
+from tandem.engine.load import load_engine
+from tandem.engine.tiny.kinds import make_tiny
 from tandem.service import drain
 from tests.service.harness import Harness, fake, open_harness
+from tests.service.test_plan import decisions
 
 CHAT = "/v1/chat/completions"
 CLASSES = ("chat", "writing", "code_edit", "debug", "three_d", "design_ui")
@@ -132,3 +135,30 @@ async def test_a_turn_resumes_as_far_as_without_a_conductor(
     for (prompt, cached), (raw_prompt, raw_cached) in zip(counts["on"], counts["raw"], strict=True):
         assert prompt == raw_prompt
         assert cached > raw_cached - GRID
+
+
+@pytest.mark.spec("NOTE-002", "RTR-010", "SCH-043")
+async def test_a_real_model_resumes_behind_a_question_and_a_note(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    """A question is lent the engine and gives it back: the turn behind it reads no more than a raw one would."""
+    checkpoint = make_tiny("qwen3_5", tmp_path / "tiny")
+    cached: dict[str, list[int]] = {}
+    for mode in ("raw", "on"):
+        engine: Any = load_engine(checkpoint, cpu_weights="fp32", max_len=2_048, grid=32)
+        engine.take_elapsed = lambda: 0.0  # under the mock clock it takes no time
+        messages: list[dict[str, str]] = []
+        cached[mode] = []
+        async with open_harness(engine=engine, conductor_config=tmp_path / mode) as harness:
+            for words in ("Tell me of the fox. " * 8, "And of the crow?", "Go on."):
+                messages.append({"role": "user", "content": words})
+                body = {"messages": messages, "max_tokens": 4, "chat_template_kwargs": {"enable_thinking": False}}
+                call = await harness.client.send(CHAT, body, headers={"x-tandem": mode})
+                assert call.status == 200, call.body
+                cached[mode].append(call.json["usage"]["prompt_tokens_details"]["cached_tokens"])
+                messages.append({"role": "assistant", "content": call.json["choices"][0]["message"]["content"]})
+            rows = await decisions(harness)
+    assert len(rows) == 3
+    assert all(stage.get("error") is None for row in rows for stage in row["detail"]["stages"])
+    assert cached["raw"][1] > 32
+    assert all(on > raw - 32 for on, raw in zip(cached["on"], cached["raw"], strict=True)), cached

@@ -70,3 +70,26 @@ def test_the_record_holds_what_it_is_to_show(engine: str) -> None:
     assert message["tool_calls"][0]["function"]["name"] == "paint"
     assert whole["thinking"]["choices"][0]["message"]["reasoning_content"]
     assert len(whole["seeded"]["choices"]) == 2
+
+
+@pytest.mark.spec("ENG-074", "PRF-009", "API-068")
+@pytest.mark.parametrize("mode", ["raw", "shadow"])
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_conductor_that_may_change_nothing_changes_no_byte(
+    engine: str, mode: str, checkpoint: Path, autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    if engine != "fake" and not VECTORS:
+        pytest.skip("without vector kernels torch draws other random weights")
+    kept = recorded(engine)
+    found = await answers(
+        engine, checkpoint, headers={"x-tandem": mode}, settings={"conductor_config": tmp_path / "conductor"}
+    )
+    for name, (status, told, *body) in found.items():
+        headers = json.loads(told)
+        assert (headers.pop("x-tandem"), headers.pop("x-tandem-profile")) == (
+            mode,
+            "tools" if name == "tools" else "general",
+        )
+        plain = json.loads(kept[name][1])
+        del plain["x-tandem"]
+        assert (status, headers, body) == (kept[name][0], plain, kept[name][2:]), name

@@ -126,16 +126,16 @@ async def test_a_queued_stream_is_told_how_long_once_that_is_known(autojump_cloc
 async def test_a_streamed_wait_ends_with_an_error_chunk_after_the_request_timeout(
     autojump_clock: trio.testing.MockClock, path: str
 ) -> None:
-    async with open_harness(request_timeout=3600) as harness:
-        await hold(harness, 3600)
+    async with open_harness(request_timeout=600) as harness:
+        await hold(harness, 600)
         harness.client.start(CHAT, chat(LONG, stream=True, max_tokens=4000))
         await trio.testing.wait_all_tasks_blocked()
         start = trio.current_time()
         body = chat("hi", stream=True) if path == CHAT else {"prompt": "hi", "stream": True}
         call = await harness.client.send(path, body)
-        assert trio.current_time() - start == pytest.approx(3600)
+        assert trio.current_time() - start == pytest.approx(600)
         assert call.status == 200
-        assert len(call.comments) == 359
+        assert len(call.comments) == 59
         last = call.chunks[-1]
         assert last["choices"][0]["finish_reason"] == "error"
         assert last["error"]["code"] == "queue_timeout"

@@ -213,7 +213,7 @@ async def test_a_cancelled_query_does_not_hold_up_the_next(path: Path) -> None:
         with trio.move_on_after(0.05) as scope:
             await query(ledger, SLOW, 100_000_000)
         assert scope.cancelled_caught
-        with trio.fail_after(2):
+        with trio.fail_after(30):
             assert await query(ledger, SLOW, 10) == [(10,)]
 
 
@@ -252,7 +252,7 @@ async def test_a_read_goes_on_beside_a_write(path: Path) -> None:
             other.execute("BEGIN IMMEDIATE")
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(ledger.write, steps([outcome()]))
-                with trio.fail_after(2):
+                with trio.fail_after(30):
                     assert await query(ledger, "SELECT count(*) FROM requests") == [(0,)]
                 other.execute("ROLLBACK")
     assert request_ids(path) == ["req-0"]
@@ -262,20 +262,23 @@ async def test_a_read_goes_on_beside_a_write(path: Path) -> None:
 async def test_connections_and_threads_end_with_the_block(opener: Opener, path: Path, how: str) -> None:
     threads = threading.active_count()
 
-    async def use() -> None:
+    async def use(written: trio.Event) -> None:
         async with opener(path, CREATED) as ledger:
             await ledger.write(steps([outcome()]))
+            written.set()
             if how == "failed":
                 raise LookupError
             await trio.sleep_forever()
 
-    with trio.move_on_after(0.2):
-        if how == "failed":
-            with pytest.RaisesGroup(LookupError, allow_unwrapped=True, flatten_subgroups=True):
-                await use()
-        else:
-            await use()
-    with trio.fail_after(5):
+    if how == "failed":
+        with pytest.RaisesGroup(LookupError, allow_unwrapped=True, flatten_subgroups=True):
+            await use(trio.Event())
+    else:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(use, written := trio.Event())
+            await written.wait()
+            nursery.cancel_scope.cancel()
+    with trio.fail_after(30):
         while threading.active_count() > threads:  # a thread says that it has closed just before it ends
             await trio.sleep(0.01)
     assert list(path.parent.iterdir()) == [path]  # the last connection folds the write-ahead log in

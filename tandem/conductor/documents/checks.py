@@ -20,12 +20,14 @@ from tandem.conductor.documents.roles import Roles, contract, violation
 from tandem.conductor.documents.router import Router, SideShape
 from tandem.conductor.documents.settings import SettingsDocument
 from tandem.conductor.router.client_kind import ClientKind
+from tandem.conductor.router.questions import LETTERS
 
 __all__ = ["SHORTEST_MATCH", "check_itself", "check_names", "check_saved"]
 
 CLIENT_KINDS: tuple[str, ...] = get_args(ClientKind)
 SHORTEST_MATCH = 24
 """Characters of a side request's opening: less would take a person's words for one (SES-010)."""
+MOST_CLASSES = len(LETTERS)
 LITERAL_ADDRESS = re.compile(
     r"(?:https?://[^\s\"'`<>]{0,200}?"
     r"|(?<![\w.}/-])(?:localhost|[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:\d)|\[[0-9a-fA-F:]+\])(?::\d+)?(?:/s/[^\s/]{1,64})?)"
@@ -122,6 +124,8 @@ def _check_router(router: Router) -> None:
     for one in router.classes:
         if one.id not in router.policies:
             raise DocumentError(f"policies.{one.id}", "each class has a policy")
+    if sum(not one.structural for one in router.classes) > MOST_CLASSES:
+        raise DocumentError("classes", f"the class question can have {MOST_CLASSES} options")
     for class_id in router.policies:
         if class_id not in ids:
             raise DocumentError(f"policies.{class_id}", f"there is no class {class_id}")

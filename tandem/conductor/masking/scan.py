@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from tandem.conductor.masking.kinds import KINDS, LEAST, LONG_BODY, NAME, PLACEHOLDERS, SHAPES, KindName, Needs, Shape
@@ -20,6 +21,10 @@ KEPT = 50_000
 """Results of which the secrets are kept; past that all are forgotten, which costs one slow request a conversation."""
 MOST = 2_000
 """Secrets of one conversation, those of the newest results first."""
+MOST_CHARS = 100_000
+"""Of all of them: the machine that looks for them has a state for each character."""
+KEPT_CHARS = 5_000_000
+"""Of all results' secrets that are kept."""
 LONGEST = 8_192
 APART = "\n" * 9
 """More white space than a shape reaches across."""
@@ -62,21 +67,24 @@ class SecretCache:
     def __init__(self, kept: int = KEPT) -> None:
         self._kept = kept
         self._secrets: dict[tuple[int, int], tuple[Secret, ...]] = {}
+        self._chars = 0
 
     def of(self, messages: Iterable[Mapping[str, Any]]) -> tuple[Secret, ...]:
         """Those of all tool results among the messages."""
         found: list[Secret] = []
         for text in reversed(_results(messages)):
             found += self._of(text)
-        return _unique(found)[:MOST]
+        return _bounded(_unique(found))
 
     def _of(self, text: str) -> tuple[Secret, ...]:
         key = _key(text)
         secrets = self._secrets.get(key)
         if secrets is None:
-            secrets = secrets_of(text)
-            if len(self._secrets) >= self._kept:
+            secrets = _bounded(secrets_of(text))
+            self._chars += sum(len(secret.value) for secret in secrets)
+            if len(self._secrets) >= self._kept or self._chars > KEPT_CHARS:
                 self._secrets.clear()
+                self._chars = 0
             self._secrets[key] = secrets
         return secrets
 
@@ -97,6 +105,12 @@ def _results(messages: Iterable[Mapping[str, Any]]) -> list[str]:
         elif isinstance(content, Sequence):
             texts += [part["text"] for part in content if part.get("type") == "text"]
     return texts
+
+
+def _bounded(secrets: Sequence[Secret]) -> tuple[Secret, ...]:
+    """The first `MOST` of them, as long as all together are no longer than `MOST_CHARS`."""
+    ends = accumulate(len(secret.value) for secret in secrets)
+    return tuple(secret for secret, end in zip(secrets[:MOST], ends, strict=False) if end <= MOST_CHARS)
 
 
 def _unique(secrets: Iterable[Secret]) -> tuple[Secret, ...]:

@@ -35,6 +35,8 @@ PATH_KEYS: Final = (
 LINE: Final = re.compile(
     r"^[ \t]*RESULT: (?P<verdict>PASS|FAIL)[ \t]*<-[ \t]*(?P<name>[\w.-]{1,40})[ \t:]*(?P<rest>.*)$", re.M
 )
+WORD: Final = "RESULT: "
+"""Without it no text is searched line by line."""
 COUNT: Final = re.compile(r"\b(\d{1,4}) gates?\b")
 TAIL: Final = 65_536
 """Characters at the end of a result in which a checker's line is looked for: it is a script's last word."""
@@ -101,7 +103,8 @@ def newest_checker(messages: Sequence[Mapping[str, Any]]) -> Checker | None:
 
 def checker_in(result: Mapping[str, Any]) -> Checker | None:
     """The last checker's line of a tool result."""
-    lines = list(LINE.finditer(text_of(result)[-TAIL:]))
+    tail = text_of(result)[-TAIL:]
+    lines = list(LINE.finditer(tail)) if WORD in tail else []
     if not lines:
         return None
     last = lines[-1]

@@ -7,7 +7,7 @@ asked. The documents stay as they are; a fit only leaves out.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 __all__ = ["ModelFit", "NO_FIT", "fit_of"]
@@ -39,8 +39,7 @@ class ModelFit:
     @property
     def row(self) -> Mapping[str, Any] | None:
         """`extra.model_fit`: what differs from the documents as written; None where nothing does."""
-        default = asdict(NO_FIT)
-        differing = {key: value for key, value in asdict(self).items() if value != default[key]}
+        differing = {key: value for key in KEYS if (value := getattr(self, key)) != getattr(NO_FIT, key)}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in differing.items()} or None
 
     def __str__(self) -> str:

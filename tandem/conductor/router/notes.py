@@ -129,6 +129,7 @@ def carry(
 def _new_note(parts: Sequence[NotePart], live: Sequence[LiveNote], encode: Encode, dedup: Dedup) -> NewNote | None:
     said = {digest for note in live for _, _, digest in note.parts}
     where = _last_directory(live)
+    parts = [part for part in parts if part.text]
     fresh = [part for part in parts if _is_fresh(part, said, where)]
     if dedup == "block" and any(part.kind == "class" for part in fresh):
         fresh = [part for part in parts if part.kind == "class" or part in fresh]

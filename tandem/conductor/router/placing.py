@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from tandem.conductor.router.kit import Kit
 from tandem.conductor.router.notes import LiveNote, NewNote, text_hash
@@ -34,7 +35,7 @@ class Placed:
     delta: SessionDelta | None = None
     """The plan's, with the new note as it is carried on."""
     marks: tuple[str, ...] = ()
-    """`note.window`: it did not fit. `note.no_place`: the template ends no turn."""
+    """`note.window`: one did not fit. `note.no_place`: the template ends no turn."""
 
 
 def place(kit: Kit, plan: Plan, prompt: Prompt, room: int | None = None) -> Placed:
@@ -46,7 +47,8 @@ def place(kit: Kit, plan: Plan, prompt: Prompt, room: int | None = None) -> Plac
     if not effects.under_plan:
         return Placed(prompt, delta=plan.delta)
     if effects.close_thinking:
-        prompt = close_thinking(prompt, kit.openings)
+        before, prompt = len(prompt.ids), close_thinking(prompt, kit.openings)
+        room = None if room is None else room - (len(prompt.ids) - before)
     if effects.hidden_session is not None:
         prompt = replace(prompt, session=effects.hidden_session)
     if (end := last_turn_end(prompt.ids, kit.turn_ends)) is not None:
@@ -59,21 +61,16 @@ def place(kit: Kit, plan: Plan, prompt: Prompt, room: int | None = None) -> Plac
     replays = [note for note in effects.replays if note.ordinal < len(ends)]
     new = _live(plan, effects.note, len(ends) - 1) if effects.note and ends else None
     marks = ("note.no_place",) if effects.note and new is None else ()
-    notes = _fitting([*replays, new] if new is not None else replays, room)
-    if new is not None and new not in notes:
-        new, marks = None, ("note.window",)
+    wanted = [*replays, new] if new is not None else replays
+    lengths = [sum(len(kit.encode(run.text)) for run in note.runs) for note in wanted]
+    notes = [note for note, end in zip(wanted, accumulate(lengths), strict=True) if room is None or end <= room]
+    if len(notes) < len(wanted):
+        new, marks = None, (*marks, "note.window")
     delta = plan.delta
     if delta is not None and new is not None:
         delta = replace(delta, notes=(new,))
     pieces = [Piece(ends[note.ordinal], run.kind, kit.encode(run.text)) for note in notes for run in note.runs]
-    return Placed(splice(prompt, pieces), _placed(notes, ends, new), delta, marks)
-
-
-def _fitting(notes: list[LiveNote], room: int | None) -> list[LiveNote]:
-    """As many as fit, from the first on."""
-    while room is not None and notes and sum(note.tokens for note in notes) > room:
-        notes = notes[:-1]
-    return notes
+    return Placed(splice(prompt, pieces), _placed(notes, lengths, ends, new), delta, marks)
 
 
 def _live(plan: Plan, new: NewNote, ordinal: int) -> LiveNote | None:
@@ -83,10 +80,11 @@ def _live(plan: Plan, new: NewNote, ordinal: int) -> LiveNote | None:
     return LiveNote(ordinal, plan.place, new.runs, parts, new.tokens)
 
 
-def _placed(notes: Sequence[LiveNote], ends: Sequence[int], new: LiveNote | None) -> tuple[PlacedNote, ...]:
-    placed: list[PlacedNote] = []
-    hidden = 0
-    for note in notes:
-        placed.append(PlacedNote(note, ends[note.ordinal] + hidden, note is new))
-        hidden += note.tokens
-    return tuple(placed)
+def _placed(
+    notes: Sequence[LiveNote], lengths: Sequence[int], ends: Sequence[int], new: LiveNote | None
+) -> tuple[PlacedNote, ...]:
+    """`lengths` are counted anew: a session may have been stored under another model."""
+    before = accumulate(lengths, initial=0)
+    return tuple(
+        PlacedNote(note, ends[note.ordinal] + hidden, note is new) for note, hidden in zip(notes, before, strict=False)
+    )

@@ -56,7 +56,9 @@ def prepare(kit: Kit, facts: Facts, documents: Documents) -> Prepared:
     digests, moved = Digests(), None
     if resolution.mode != "raw":
         digests = kit.digests.digests(facts.messages, has_tools=bool(facts.tools), images=facts.images)
-        moved = move_directory(facts.conversation) if kit.client_cwd == "note" else None
+        # Where no turn ends there is no note that could hold the sentence.
+        moves = kit.client_cwd == "note" and bool(kit.turn_ends)
+        moved = move_directory(facts.conversation) if moves else None
     return Prepared(
         facts, documents, resolution, turn, side, digests, moved, _session(facts, resolution, turn, digests)
     )

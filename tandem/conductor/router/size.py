@@ -37,11 +37,10 @@ def grown(
         first_tokens=first,
         added_tokens=max(signals.added_tokens, prompt_tokens - first),
         files=files,
-        gates=max((checker.gates for checker in checkers if checker), default=0),
+        gates=max(signals.gates, *(checker.gates for checker in checkers if checker), 0),
         turns=signals.turns + 1,
         size=signals.size,
     )
-    now = replace(now, gates=max(now.gates, signals.gates))
     return replace(now, size=max(signals.size, _size(now, rules), key=SIZES.index))
 
 

@@ -24,19 +24,19 @@ def kind_of_turn(messages: Sequence[Mapping[str, Any]]) -> TurnKind:
         return "tool"
     if role == "assistant":
         return "assistant"
-    before = newest(messages[:at])
-    follows_tool = before is not None and messages[before]["role"] == "tool"
-    return "media" if follows_tool and _is_media(messages[at]) else "user"
+    return "media" if _is_media(messages, at) else "user"
 
 
-def newest(messages: Sequence[Mapping[str, Any]]) -> int | None:
-    """Index of the last message that is no system message."""
-    return next((at for at in range(len(messages) - 1, -1, -1) if messages[at]["role"] not in HEADLESS), None)
+def newest(messages: Sequence[Mapping[str, Any]], end: int | None = None) -> int | None:
+    """Index of the last message, of those before `end`, that is no system message."""
+    last = len(messages) if end is None else end
+    return next((at for at in range(last - 1, -1, -1) if messages[at]["role"] not in HEADLESS), None)
 
 
 def user_messages(messages: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Indices of what a person, or a client in a person's name, has written."""
-    return [at for at, message in enumerate(messages) if message["role"] == "user"]
+    """Indices of what a person has written; the images of a tool's result go on with the turn that called it."""
+    users = (at for at, message in enumerate(messages) if message["role"] == "user")
+    return [at for at in users if not _is_media(messages, at)]
 
 
 def text_of(message: Mapping[str, Any]) -> str:
@@ -53,9 +53,10 @@ def newest_text(messages: Sequence[Mapping[str, Any]]) -> str:
     return "" if at is None else text_of(messages[at])
 
 
-def _is_media(message: Mapping[str, Any]) -> bool:
-    """Nothing but the caption and an image or a file."""
-    content = message.get("content")
+def _is_media(messages: Sequence[Mapping[str, Any]], at: int) -> bool:
+    """Behind a tool's result nothing but the caption and an image or a file."""
+    content = messages[at].get("content")
     if not isinstance(content, list) or all(part["type"] == "text" for part in content):
         return False
-    return text_of(message).strip() == MEDIA_CAPTION
+    before = newest(messages, at) if text_of(messages[at]).strip() == MEDIA_CAPTION else None
+    return before is not None and messages[before]["role"] == "tool"

@@ -55,12 +55,11 @@ class _Done:
     def canonical(self) -> str:
         """The arguments as canonical JSON, or as they are where they are none."""
         arguments = self.arguments
-        if isinstance(arguments, str):
-            try:
-                arguments = json.loads(arguments or "{}")
-            except (ValueError, RecursionError):
-                return str(arguments)
-        return json.dumps(arguments, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        try:
+            value = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
+            return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        except (ValueError, RecursionError):
+            return str(arguments)
 
 
 def repeat_at_end(

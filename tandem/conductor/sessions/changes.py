@@ -16,9 +16,9 @@ ANSWERED = 32
 ANSWERED_S = 24 * 3600.0
 
 
-def changed(view: SessionView, delta: SessionDelta) -> SessionView:
-    """The session after `delta`."""
-    new: dict[str, Any] = {"turns": view.turns + delta.turn, "notes": _notes(view, delta)}
+def changed(view: SessionView, delta: SessionDelta, planned: SessionView) -> SessionView:
+    """The session after `delta`, which was made of the view `planned`."""
+    new: dict[str, Any] = {"turns": view.turns + delta.turn, "notes": _notes(view, delta, planned)}
     for name in ("class_id", "confidence", "package", "size", "directory", "compacted", "escaping_since"):
         if (value := getattr(delta, name)) is not None:
             new[name] = value
@@ -32,10 +32,11 @@ def changed(view: SessionView, delta: SessionDelta) -> SessionView:
     return replace(view, **new)
 
 
-def _notes(view: SessionView, delta: SessionDelta) -> tuple[LiveNote, ...]:
+def _notes(view: SessionView, delta: SessionDelta, planned: SessionView) -> tuple[LiveNote, ...]:
+    """Of two requests that were planned at once neither has read the other's note, so at one place the later stays."""
     if not (delta.notes or delta.dropped):
         return view.notes
-    kept = [note for note in view.notes if note not in delta.dropped]
-    # Two requests that were planned at once add the same note.
-    kept += [note for note in delta.notes if note not in kept]
-    return tuple(kept[-NOTES:])
+    chains = {note.chain for note in delta.notes}
+    gone = {note for note in view.notes if note.chain in chains}.difference(planned.notes).union(delta.dropped)
+    kept = [note for note in view.notes if note not in gone]
+    return (*kept, *delta.notes)[-NOTES:]

@@ -11,7 +11,6 @@ the message's strings, which is random per process and 64 bits long; the texts t
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -24,7 +23,7 @@ KEPT = 50_000
 SIZE = 16
 HEADLESS = ("system", "developer")
 
-_THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
+OPENER, CLOSER = "<think>", "</think>"
 Form: TypeAlias = tuple[Any, ...]
 SYSTEM: Form = ("system", "")
 """Of any system message behind the head."""
@@ -43,7 +42,8 @@ class DigestCache:
         head = next((at for at, message in enumerate(messages) if message["role"] not in HEADLESS), len(messages))
         chain: list[str | None] = [None] * head
         places: list[str] = []
-        digest, place = "", "head" if head or has_tools else "none"
+        # Tools alone have a turn at the head too; of more than one system message each may have its own.
+        digest, place = "", f"head {max(head, int(has_tools))}"
         links = self._links
         for message in messages[head:]:
             form = _form(message, images)
@@ -116,8 +116,15 @@ def _returned(form: Form) -> Form:
     """The same in the form that survives the way through a client."""
     role, content, *calls = form
     if isinstance(content, str):
-        content = (_THOUGHT.sub("", content, count=1) if role == "assistant" else content).strip()
+        content = (_without_thought(content) if role == "assistant" else content).strip()
     return role, content, *((name, _canonical(arguments)) for name, arguments in calls)
+
+
+def _without_thought(text: str) -> str:
+    """The text without its first thinking block and the white space before it; in linear time, whatever it holds."""
+    start = text.find(OPENER)
+    end = text.find(CLOSER, start) if start >= 0 else -1
+    return text if end < 0 else text[:start].rstrip() + text[end + len(CLOSER) :]
 
 
 def _text(arguments: Any) -> str:

@@ -6,6 +6,7 @@ Only a hash of a summary's beginning is remembered, so the head is searched wher
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 
 __all__ = ["possible_summaries", "summary_hash"]
@@ -14,6 +15,7 @@ BEGINNING = 200
 """Characters of a summary that name it."""
 PLACES = 400
 """Lines of a message that are looked at: what a client puts before a summary is short."""
+WRITTEN = re.compile(r"\S")
 
 
 def summary_hash(summary: str) -> str | None:
@@ -30,9 +32,8 @@ def possible_summaries(texts: Iterable[str]) -> frozenset[str]:
 def _places(text: str) -> Iterator[int]:
     at = 0
     for _ in range(PLACES):
-        while at < len(text) and text[at].isspace():
-            at += 1
-        if at + BEGINNING > len(text):
+        written = WRITTEN.search(text, at)
+        if written is None or (at := written.start()) + BEGINNING > len(text):
             return
         yield at
         at = text.find("\n", at) + 1

@@ -77,7 +77,7 @@ class Sessions:
         if delta.first_turn is not None and view.head is not None:
             state.heads[view.head] = delta.first_turn
         state.summary = delta.summary or state.summary
-        state.view = changed(state.view, delta)
+        state.view = changed(state.view, delta, view)
 
     def states(self) -> Iterator[SessionState]:
         """Every session, the least recently used first."""
@@ -143,10 +143,9 @@ class Sessions:
     def _next_key(self, keys: list[str], head: str) -> str:
         if not keys:
             return head
-        # They were appended in order. A key that an alias brought is another head's.
-        suffixes = (key.removeprefix(head).removeprefix("#") for key in reversed(keys))
-        newest = next((suffix for suffix in suffixes if suffix.isdigit()), "1")
-        return f"{head}#{int(newest) + 1}"
+        # In any order, since a restart brings back the least recently used first. An alias is another head's key.
+        suffixes = (key.removeprefix(head).removeprefix("#") for key in keys)
+        return f"{head}#{max((int(suffix) for suffix in suffixes if suffix.isdigit()), default=1) + 1}"
 
     def _name(self, state: SessionState, head: str, first_turn: str | None) -> None:
         keys = self._heads.setdefault(head, [])

@@ -6,12 +6,13 @@ Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. The `gguf` pa
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from gguf import GGMLQuantizationType, GGUFReader, ReaderTensor
+from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, ReaderTensor
 from gguf.quants import dequantize
 
 from tandem.engine.checkpoints.config import ModelConfig
@@ -41,7 +42,10 @@ _ROPE_FACTORS = "rope_freqs.weight"
 
 
 class _Reader(GGUFReader):  # type: ignore[misc]  # the package has no types
-    """The package's reader over a plain array: slicing a memmap half a million times costs seconds."""
+    """The package's reader, and arrays read as a whole: a vocabulary's 100,000 strings cost it a second or two.
+
+    It slices a plain array: slicing a memmap half a million times costs seconds.
+    """
 
     data: Any
 
@@ -49,6 +53,35 @@ class _Reader(GGUFReader):  # type: ignore[misc]  # the package has no types
         if isinstance(self.data, np.memmap):
             self.data = np.asarray(self.data)
         return super()._get(*args, **kwargs)
+
+    def _get_field_parts(self, orig_offs: int, raw_type: int) -> Any:
+        """Size, parts, indices of the values among them, and types, as the package has them."""
+        if raw_type != GGUFValueType.ARRAY or self.byte_order != "I":
+            return super()._get_field_parts(orig_offs, raw_type)
+        kind = GGUFValueType(int(self._get(orig_offs, np.uint32)[0]))
+        count, start = int(self._get(orig_offs + 4, np.uint64)[0]), orig_offs + 12
+        types = [GGUFValueType.ARRAY, kind]
+        if kind == GGUFValueType.STRING:
+            stop, strings = _strings(memoryview(self.data), start, count)
+            return stop - orig_offs, strings, list(range(count)), types
+        if (scalar := self.gguf_scalar_to_np.get(kind)) is None:
+            return super()._get_field_parts(orig_offs, raw_type)
+        if count * np.dtype(scalar).itemsize > self.data.size - start:
+            raise ValueError(f"an array of {count} values ends behind the file")
+        values = self._get(start, scalar, count)
+        return 12 + values.nbytes, [values], [0], types
+
+
+def _strings(data: memoryview, at: int, count: int) -> tuple[int, list[memoryview]]:
+    """Where `count` strings end that begin at `at`, and the bytes of each."""
+    strings = []
+    for _ in range(count):
+        size = int.from_bytes(data[at : at + 8], sys.byteorder)
+        at += 8 + size
+        if at > len(data):
+            raise ValueError("a string ends behind the file")
+        strings.append(data[at - size : at])
+    return at, strings
 
 
 class GgufFile:

@@ -20,6 +20,7 @@ OPENER: Final = splitter.OPENER.encode()
 CLOSER: Final = splitter.CLOSER.encode()
 WHITESPACE: Final = b" \t\n\r\x0b\x0c"
 
+_FLIPPED: Final = bytes(255 - byte for byte in range(256))
 _MARKERS: Final = (splitter.OPENER, splitter.CLOSER, "<tool_call>")
 
 
@@ -84,7 +85,7 @@ class Borders:
 
     def all_but(self, tokens: Iterable[int]) -> bytes:
         """The bits of a mask that allows every token but these."""
-        return bytes(255 - byte for byte in self._bits(tokens))
+        return self._bits(tokens).translate(_FLIPPED)
 
     def _bits(self, tokens: Iterable[int]) -> bytes:
         bits = bytearray(self._bytes)

@@ -20,6 +20,7 @@ __all__ = ["paths"]
 
 CLIENT = {
     "X-Tandem": ("Lowers the mode; a request runs raw while there is no conductor.", ("raw", "shadow", "on", "off")),
+    "X-Tandem-Profile": ("The conductor's profile it runs under; a 400 for one that there is not.", ()),
     "X-Tandem-Client": ("Which client sends, where its other headers do not tell; an unknown kind is ignored.", ()),
     "X-Tandem-Regenerate": (
         "Whether it asks for another answer; in mode raw it has one computed that `--response-cache` would repeat.",

@@ -5,8 +5,11 @@ Without --conductor-config there is no conductor, and none of these routes.
 
 from __future__ import annotations
 
+from typing import Any
+
 from quart import Blueprint, Response, request
 
+from tandem.conductor.sessions import SessionState
 from tandem.http.context import Context, context
 from tandem.http.openai import errors
 from tandem.http.openai.errors import ApiError
@@ -57,7 +60,9 @@ async def sessions() -> Response:
     here, parameters = _start()
     limit = _limit(parameters)
     parameters.end()
-    return data_response({"sessions": await read(here, sessions_query(limit))})
+    found = await read(here, sessions_query(limit))
+    live = {state.view.key: _live(state) for state in here.sessions.states() if state.view.turns}
+    return data_response({"sessions": [{**one, **live.get(one["key"], {})} for one in found]})
 
 
 @blueprint.get("/v1/conductor/sessions/<path:key>")
@@ -68,6 +73,19 @@ async def session(key: str) -> Response:
     if found is None:
         raise ApiError(404, "the journal has no row of this session")
     return data_response({"session": found.figures, "events": found.events, "cut": found.cut})
+
+
+def _live(state: SessionState) -> dict[str, Any]:
+    """What is remembered of a session (SES-008)."""
+    view = state.view
+    told = {
+        "client_kind": state.client.rpartition("|")[2],
+        "class": view.class_id,
+        "turns": view.turns,
+        "notes": len(view.notes),
+        "note_tokens": sum(note.tokens for note in view.notes),
+    }
+    return {"live": told}
 
 
 def _start() -> tuple[Context, Parameters]:

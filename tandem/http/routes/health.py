@@ -39,7 +39,7 @@ async def _details(here: Context, sight: Sight | None) -> dict[str, Any]:
         "reasoning": facts.reasoning_block(here),
         "sampling": facts.sampling_block(here),
         **facts.shared_blocks(here, sight),
-        "conductor": {"mode": "raw"},
+        "conductor": {"mode": "raw" if here.documents is None else "on"},
         "live": facts.readers_block(here),
         "watch": None if sight is None else facts.watch_block(here, sight),
         "ledger": None if ledger is None else facts.ledger_block(ledger),

@@ -103,6 +103,16 @@ def test_a_class_names_packages_that_exist() -> None:
     assert refused("router", body) == "policies.chat.packages[1]"
 
 
+def test_no_more_classes_than_the_question_has_letters() -> None:
+    body = shipped("router")
+    more = [f"own_{at}" for at in range(53 - sum(not one.get("structural") for one in body["classes"]))]
+    body["classes"] += [{"id": name, "label": name, "description": name} for name in more]
+    body["policies"] |= {name: {"effort": "low"} for name in more}
+    assert refused("router", body) == "classes"
+    del body["policies"][body["classes"].pop()["id"]]
+    saved("router", body)
+
+
 def test_what_others_name_does_not_go() -> None:
     body = shipped("router")
     body["classes"] = [one for one in body["classes"] if one["id"] != "code_edit"]

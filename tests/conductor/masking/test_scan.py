@@ -162,3 +162,10 @@ def test_the_newest_secrets_are_kept() -> None:
     kept = SecretCache().of(messages)
     assert len(kept) == 2_000
     assert kept[0] == Secret("assignment", "hunter2099")
+
+
+def test_long_secrets_are_bounded_together() -> None:
+    tokens = [f"ghp_{number:04}{'x' * 8_000}" for number in range(40)]
+    kept = SecretCache().of([{"role": "tool", "content": token} for token in tokens])
+    assert [secret.value for secret in kept] == tokens[:-13:-1], "the newest"
+    assert len(SecretCache().of([{"role": "tool", "content": "\n".join(tokens)}])) == 12

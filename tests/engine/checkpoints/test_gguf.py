@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
+from gguf import GGUFReader, GGUFValueType
 
 from tandem.engine.checkpoints.gguf import GgufFile, GgufWeights
 from tandem.engine.errors import CheckpointError
@@ -162,3 +163,27 @@ def test_files_that_are_not_gguf_v3(tmp_path: Path) -> None:
             GgufFile(path)
     with pytest.raises(CheckpointError, match=r"cannot be read as GGUF"):
         GgufFile(tmp_path / "absent.gguf")
+
+
+@pytest.mark.spec("ENG-025")
+def test_arrays_are_those_of_the_packages_own_reader(tmp_path: Path) -> None:
+    path = build_gguf(tmp_path / "tiny.gguf")
+    file, theirs = GgufFile(path), GGUFReader(path)
+    arrays = [name for name, field in theirs.fields.items() if field.types[0] == GGUFValueType.ARRAY]
+    assert {theirs.fields[name].types[-1].name for name in arrays} >= {"STRING", "INT32"}
+    for name, field in theirs.fields.items():
+        assert file.get(name) == field.contents(), name
+    assert file.data_offset == theirs.data_offset
+
+
+@pytest.mark.spec("ENG-025")
+@pytest.mark.parametrize("name", ["tokenizer.ggml.tokens", "tokenizer.ggml.token_type"])
+@pytest.mark.parametrize("count", [1 << 20, 1 << 62])
+def test_an_array_that_ends_behind_the_file_is_refused(name: str, count: int, tmp_path: Path) -> None:
+    path = build_gguf(tmp_path / "tiny.gguf")
+    raw = bytearray(path.read_bytes())
+    at = raw.index(name.encode()) + len(name) + 8
+    raw[at : at + 8] = count.to_bytes(8, "little")
+    path.write_bytes(raw)
+    with pytest.raises(CheckpointError, match="ends behind the file"):
+        GgufFile(path)

@@ -23,7 +23,7 @@ from tests.engine.decoding import reference
 from tests.engine.decoding.masks import SetMask
 
 VOCAB = 6
-DRAWS = 20_000
+DRAWS = 10_000
 CHI_SQUARE_999 = {2: 13.82, 5: 20.52, 35: 66.62}
 """The 0.999 quantiles by degrees of freedom."""
 ROW = torch.tensor([0.3, 1.4, -0.8, 0.9, -0.2, 0.5])

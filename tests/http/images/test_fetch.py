@@ -276,7 +276,7 @@ async def test_reading_stops_at_the_limit(fence: Fence, head: bytes) -> None:
 
     fence.server.answers["/x.png"] = endless
     assert "larger than" in await fence.refusal(max_bytes=100_000)
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         while fence.server.open:
             await trio.sleep(0.001)
     assert sent < 20_000_000  # what the sockets' buffers take
@@ -318,7 +318,7 @@ async def _redirects_late(stream: trio.abc.SendStream) -> None:
 @pytest.mark.parametrize("answer", [_never, _drips, _redirects_late])
 async def test_one_deadline_for_everything(fence: Fence, answer: Callable[..., Any]) -> None:
     fence.server.answers["/x.png"] = answer
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         assert "within 0.1 s" in await fence.refusal(timeout=0.1)
 
 
@@ -328,7 +328,7 @@ async def test_the_deadline_holds_for_the_resolver(fence: Fence) -> None:
         await trio.sleep_forever()
         return []
 
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         assert "within 0.05 s" in await fence.refusal(timeout=0.05, resolve=hangs)
 
 
@@ -345,7 +345,7 @@ async def test_the_deadline_holds_for_the_handshake(fence: Fence, nursery: trio.
 
     nursery.start_soon(trio.serve_listeners, silent, [listener])
     port = listener.socket.getsockname()[1]
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         with pytest.raises(BadImage, match=r"within 0\.05 s"):
             await fence.fetcher(timeout=0.05).fetch(f"https://{HOST}:{port}/x.png")
         await closed.wait()
@@ -356,7 +356,7 @@ async def test_the_caller_may_leave(fence: Fence) -> None:
     with trio.move_on_after(0.05) as scope:
         await fence.fetch()
     assert scope.cancelled_caught
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         while fence.server.open:
             await trio.sleep(0.001)
 

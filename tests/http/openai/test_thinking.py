@@ -255,7 +255,7 @@ def test_a_default_of_off_is_for_requests_that_say_nothing(default: str) -> None
         assert "reasoning_effort" not in kwargs_of(fields, default)
 
 
-@pytest.mark.spec("API-092", "API-094")
+@pytest.mark.spec("API-092", "API-094", "EFF-016")
 @pytest.mark.parametrize(
     ("fields", "default", "word"),
     [

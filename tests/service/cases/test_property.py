@@ -228,7 +228,7 @@ async def check_text_completion(harness: Harness, say: Any, wanted: dict[str, An
     assert texts[0] == texts[1]
 
 
-@settings(deadline=None, max_examples=100, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(scripts(), fields())
 def test_what_holds_for_every_answer(say: str | list[str], wanted: dict[str, Any]) -> None:
     async def run() -> None:

@@ -292,7 +292,7 @@ async def test_b05_every_shape_is_a_budget(
         ({"max_reasoning_tokens": 5, "reasoning_effort": "lots"}, "reasoning_effort"),
     ],
 )
-@pytest.mark.spec("API-091")
+@pytest.mark.spec("API-091", "EFF-016")
 async def test_b05_an_unknown_value_is_a_400(
     autojump_clock: trio.testing.MockClock, fields: dict[str, Any], param: str
 ) -> None:

@@ -84,7 +84,7 @@ function write(node, place, value) {
 }
 
 /** classes[chat].effort. @param {string[]} path */
-export const wordsOf = (path) => path.map((key, i) => (i && !ITEM.test(key) ? ` › ${key}` : key)).join("") || "the document";
+export const wordsOf = (path) => path.map((key, i) => (i && !ITEM.test(key) ? `.${key}` : key)).join("") || "the document";
 
 /** Of two long texts the lines that differ, with one on each side. @param {string} before @param {string} after @returns {[string, string]} */
 export function excerpts(before, after) {

@@ -40,21 +40,22 @@ export class Draft {
 
   /** @param {Path} path @param {Json} next */
   put(path, next) {
+    const last = path[path.length - 1] ?? "";
+    const above = path.slice(0, -1);
+    if (next === undefined) return this.drop(above, last);
     let node = this.value;
-    path.slice(0, -1).forEach((key) => {
-      if (next === undefined && !isTree(node[key])) return;
+    for (const key of above) {
       if (!isTree(node[key])) own(node, key, {});
       node = node[key];
-    });
-    const last = path[path.length - 1] ?? "";
-    if (next !== undefined) own(node, last, next);
-    else if (isTree(node)) this.drop(path, node, last);
+    }
+    own(node, last, next);
   }
 
-  /** @param {Path} path @param {Json} node @param {string | number} last */
-  drop(path, node, last) {
-    delete node[last];
-    const above = path.slice(0, -1);
+  /** @param {Path} above @param {string | number} key */
+  drop(above, key) {
+    const node = at(this.value, above);
+    if (!isTree(node)) return;
+    delete node[key];
     const isOurs = above.length > 0 && typeof above[above.length - 1] === "string" && at(this.base, above) === undefined;
     if (isOurs && !Array.isArray(node) && Object.keys(node).length === 0) this.put(above, undefined);
   }

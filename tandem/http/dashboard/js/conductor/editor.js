@@ -19,6 +19,7 @@ import { ask, tellChanges } from "./review.js";
  * @property {boolean} [isLocked]
  * @property {(document: Json) => { path: import("./draft.js").Path, part: Json } | null} [focus] only this part of it; null: it is not there
  * @property {(answer: Json, draft: Draft) => Child} [beside] shown above the form
+ * @property {() => void} [saved] called once there is a new version
  */
 
 /** What is not saved yet stays while other screens are looked at. @type {Map<string, Draft>} */
@@ -32,7 +33,7 @@ window.addEventListener("beforeunload", (event) => {
 const route = (name) => `v1/conductor/${name.split("/").map(encodeURIComponent).join("/")}`;
 
 /** @param {Editing} editing */
-export function editor({ name, app, isLocked = false, focus, beside }) {
+export function editor({ name, app, isLocked = false, focus, beside, saved: tell }) {
   const kind = name.split("/")[0] ?? name;
   /** @type {() => void} */
   let leave = () => {};
@@ -49,12 +50,12 @@ export function editor({ name, app, isLocked = false, focus, beside }) {
         form.stop();
         bar.stop();
       };
-      const wanted = focus ? focus(draft.value) : { path: [], part: { $ref: schema.$ref } };
-      const about = h("p", { class: "muted" }, `Version ${answer.version}, ${clock(answer.created)}: `, h("span", { class: "said" }, answer.note || "no note"));
+      const wanted = focus ? focus(draft.value) : { path: [], part: schema.$ref ? { $ref: schema.$ref } : schema };
+      const about = answer.version === 0 ? note("Nothing is stored yet.") : h("p", { class: "muted" }, `Version ${answer.version}, ${clock(answer.created)}: `, h("span", { class: "said" }, answer.note || "no note"));
       return [
         about,
         draft.version !== answer.version && stale(answer.version, draft),
-        isLocked && h("p", { class: "notice" }, "🔒 This profile is locked: it can be read, and not changed."),
+        isLocked && h("p", { class: "notice" }, "▣ This profile is locked: it can be read, and not changed."),
         beside?.(answer, draft),
         wanted ? form.show(wanted.part, wanted.path) : note("It is not in the document."),
         !isLocked && bar.node,
@@ -78,6 +79,7 @@ export function editor({ name, app, isLocked = false, focus, beside }) {
   const done = async (words) => {
     drafts.delete(name);
     app.announce(words);
+    tell?.();
     await part.load();
   };
 
@@ -138,7 +140,7 @@ export function editor({ name, app, isLocked = false, focus, beside }) {
     ask({
       title: `Restore version ${version} of ${name}`,
       action: "Restore",
-      hint: isLocked && h("p", { class: "notice" }, "🔒 Locked: the server will refuse it."),
+      hint: isLocked && h("p", { class: "notice" }, "▣ Locked: the server will refuse it."),
       changes: differences(current.document ?? {}, old.document ?? {}),
       send: async (said) => {
         const saved = await sendJson("POST", `${route(name)}/restore`, { version, note: said });

@@ -15,7 +15,7 @@ import { isLong, keepsEmpty, limits } from "./schema.js";
  * @property {(shape: Shape) => Box} box
  * @property {(value: Json) => string} show
  * @property {(typed: string, shape: Shape) => Json} read undefined: the key is not there
- * @property {(value: Json) => string} [wrong] why the server will refuse it
+ * @property {(value: Json, shape: Shape) => string} [wrong] why the server will refuse it
  */
 
 let made = 0;
@@ -60,7 +60,7 @@ const CODECS = {
   lines: {
     box: () => area(1),
     show: (value) => (Array.isArray(value) ? value.join("\n") : ""),
-    read: (typed) => typed.split("\n").map((line) => line.trim()).filter(Boolean),
+    read: (typed, { absent }) => linesOr(typed, absent?.length === 0 ? undefined : []),
   },
   numbers: {
     box: input,
@@ -72,8 +72,15 @@ const CODECS = {
     box: () => area(),
     show: (value) => (value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value, null, 1)),
     read: (typed) => (typed.trim() === "" ? undefined : jsonOr(typed)),
+    wrong: (value, { node }) => (typeof value === "string" && node["type"] !== "string" ? "This is no JSON." : ""),
   },
 };
+
+/** @param {string} typed @param {Json} none what no line at all means @returns {Json} */
+function linesOr(typed, none) {
+  const lines = typed.split("\n").map((line) => line.trim()).filter(Boolean);
+  return lines.length ? lines : none;
+}
 
 /** @param {string} typed @returns {Json} */
 const numberOr = (typed) => (typed.trim() !== "" && Number.isFinite(Number(typed)) ? Number(typed) : typed);
@@ -101,7 +108,7 @@ export function field(form, shape, path, name) {
   const refresh = () => {
     const value = draft.get(path);
     if (document.activeElement !== box || box instanceof HTMLSelectElement) fill(box, codec.show(value));
-    const fault = codec.wrong?.(value) || form.faultAt(path);
+    const fault = codec.wrong?.(value, shape) || form.faultAt(path);
     box.setAttribute("aria-invalid", String(Boolean(fault)));
     text(wrong, fault ? `▲ ${fault}` : "");
     node.toggleAttribute("data-changed", draft.differs(path));
@@ -109,7 +116,7 @@ export function field(form, shape, path, name) {
     if (drop) drop.style.visibility = value === undefined ? "hidden" : "visible";
   };
   const mark = h("span", { class: "entry-mark small" });
-  const drop = shape.absent !== undefined && isTyped(shape) ? toDefault(form, path, name) : null;
+  const drop = shape.absent !== undefined && isTyped(shape) ? toDefault(form, path, name, shape.absent === null ? "take away" : undefined) : null;
   const node = h(
     "div",
     { class: isWide(shape) ? "entry wide" : "entry", dataset: { path: pathText(path) } },
@@ -129,9 +136,9 @@ const isTyped = ({ kind }) => kind !== "choice" && kind !== "flag";
 /** @param {Shape} shape */
 const isWide = ({ kind, node }) => kind === "json" || (kind === "text" && isLong(node));
 
-/** @param {Form} form @param {Path} path @param {string} name */
-export const toDefault = (form, path, name) =>
-  h("button", { type: "button", class: "quiet small", "aria-label": `Use the default of ${name}`, onclick: () => form.replace(path, undefined) }, "use default");
+/** @param {Form} form @param {Path} path @param {string} name @param {string} [words] */
+export const toDefault = (form, path, name, words = "use default") =>
+  h("button", { type: "button", class: "quiet small", "aria-label": `${words}: ${name}`, onclick: () => form.replace(path, undefined) }, words);
 
 /** A value that its choices do not have is one of them from now on. @param {Box} box @param {string} value */
 function fill(box, value) {
@@ -158,8 +165,8 @@ export function open(node) {
   builders.get(node)?.();
 }
 
-/** Opens the form down to a path, and puts the focus there. False: no field is of it. @param {Element} root @param {string} wanted */
-export function reveal(root, wanted) {
+/** Opens the form down to a path, and puts the focus there. @param {Element} root @param {string} wanted @param {string} [first] what gets it */
+export function reveal(root, wanted, first = "input, select, textarea") {
   /** @type {Element | null} */
   let found = null;
   for (let from = root; ; ) {
@@ -169,12 +176,11 @@ export function reveal(root, wanted) {
     found = from = next;
     if (next instanceof HTMLDetailsElement) open(next);
   }
-  const target = found?.querySelector("input, select, textarea, summary");
+  const target = found?.querySelector(first) ?? found?.querySelector("summary");
   if (target instanceof HTMLElement) {
     target.scrollIntoView({ block: "center" });
     target.focus({ preventScroll: true });
   }
-  return Boolean(found);
 }
 
 /** @param {Element} node @param {string} wanted */

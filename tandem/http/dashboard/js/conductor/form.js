@@ -66,7 +66,7 @@ export class Form {
   /** Everything below `path`, which the schema `part` describes. @param {Schema} part @param {Path} path */
   show(part, path) {
     const shape = shapeOf(this.schema, part);
-    clear(this.node, shape.kind === "object" ? keys(this, shape, path, true) : branch(this, shape, path, String(path[path.length - 1])));
+    clear(this.node, shape.kind === "object" ? keys(this, shape, path, true) : field(this, shape, path, "document"));
     return this.node;
   }
 }
@@ -121,8 +121,10 @@ function items(form, shape, path, name) {
   let shown = [];
   const now = () => draft.get(path) ?? (isMap ? {} : []);
   const order = () => (isMap ? Object.keys(now()) : [...now()]);
+  const drop = shape.absent === undefined ? null : toDefault(form, path, name);
   const draw = () => {
     const next = order();
+    if (drop) drop.style.visibility = draft.get(path) === undefined ? "hidden" : "visible";
     if (next.length === shown.length && next.every((one, i) => one === shown[i])) return;
     const opened = new Set([...holder.querySelectorAll(":scope > details[open]")].map((node) => node.getAttribute("data-id")));
     shown = next;
@@ -135,8 +137,7 @@ function items(form, shape, path, name) {
     else if (!Object.hasOwn(now(), key)) form.replace(path, withKey(now(), key, blank(form.schema, inner)));
     reveal(holder, pathText([...path, at]));
   };
-  const isOptional = shape.absent !== undefined;
-  const node = h("div", { class: "list" }, isOptional && h("p", { class: "row muted small" }, `Default: ${brief(shape.absent)}`, toDefault(form, path, name)), holder, adder(shape, isMap, name, add));
+  const node = h("div", { class: "list" }, drop && h("p", { class: "row muted small" }, `Default: ${brief(shape.absent)}`, drop), holder, adder(shape, isMap, name, add));
   form.onChange(node, draw);
   draw();
   return node;
@@ -160,11 +161,15 @@ function itemNode(form, inner, path, isMap, name) {
   const { draft } = form;
   const key = path[path.length - 1] ?? "";
   const above = path.slice(0, -1);
-  const tools = h("p", { class: "row item-tools" });
   const title = () => (isMap ? String(key) : String(draft.get(path)?.id ?? draft.get(path)?.name ?? `${name} ${Number(key) + 1}`));
-  if (!isMap) tools.append(move(form, above, Number(key), -1, title), move(form, above, Number(key), 1, title));
-  tools.append(named("Remove", title, () => form.replace(above, without(draft.get(above), key))));
-  if (inner.kind !== "object") return h("div", { class: "item" }, field(form, inner, path, String(key)), tools);
+  const tools = () =>
+    h(
+      "p",
+      { class: "row item-tools" },
+      !isMap && [move(form, above, Number(key), -1, title), move(form, above, Number(key), 1, title)],
+      named(form, "Remove", title, () => form.replace(above, without(draft.get(above), key))),
+    );
+  if (inner.kind !== "object") return h("div", { class: "item" }, field(form, inner, path, String(key)), tools());
   const head = h("strong");
   const about = h("span", { class: "muted" });
   const mark = h("span", { class: "entry-mark small" });
@@ -173,7 +178,7 @@ function itemNode(form, inner, path, isMap, name) {
     text(about, isMap ? summary(draft.get(path)) : ` ${draft.get(path)?.description ?? ""}`);
     text(mark, draft.differs(path) ? "● changed" : "");
   };
-  const node = lazy(path, [head, about, mark], () => h("div", { class: "section-keys" }, tools, keys(form, inner, path)));
+  const node = lazy(path, [head, about, mark], () => h("div", { class: "section-keys" }, tools(), keys(form, inner, path)));
   node.setAttribute("data-id", title());
   form.onChange(node, refresh);
   refresh();
@@ -192,20 +197,22 @@ function without(tree, key) {
   return Object.fromEntries(Object.entries(tree).filter(([name]) => name !== key));
 }
 
-/** @param {string} words @param {() => string} title @param {() => void} press */
-function named(words, title, press) {
+/** @param {Form} form @param {string} words @param {() => string} title @param {() => void} press */
+function named(form, words, title, press) {
   const one = button(words, press);
-  one.setAttribute("aria-label", `${words} ${title()}`);
+  const refresh = () => one.setAttribute("aria-label", `${words} ${title()}`);
+  form.onChange(one, refresh);
+  refresh();
   return one;
 }
 
 /** @param {Form} form @param {Path} path @param {number} i @param {number} by @param {() => string} title */
 function move(form, path, i, by, title) {
-  const one = named(by < 0 ? "Up" : "Down", title, () => {
+  const one = named(form, by < 0 ? "Up" : "Down", title, () => {
     const list = [...form.draft.get(path)];
     list.splice(i + by, 0, ...list.splice(i, 1));
     form.replace(path, list);
-    reveal(form.node, pathText([...path, i + by]));
+    reveal(form.node, pathText([...path, i + by]), "summary");
   });
   const length = form.draft.get(path)?.length ?? 0;
   one.disabled = i + by < 0 || i + by >= length;

@@ -32,7 +32,7 @@ function all(root, app) {
       packages.length ? catalog(packages, used) : note("There is no package."),
     ],
   );
-  const document = editor({ name: "packages", app });
+  const document = editor({ name: "packages", app, saved: () => void list.load() });
   clear(root, box("Catalog", list.node), document.node);
   void list.load();
   return () => {
@@ -81,17 +81,16 @@ function one(root, app, name) {
   const document = editor({
     name: "packages",
     app,
+    saved: () => void item.load(),
     focus: (value) => {
       const at = (value.packages ?? []).findIndex((/** @type {Json} */ each) => each.name === name);
       return at === -1 ? null : { path: ["packages", at], part: { $ref: "#/$defs/Package" } };
     },
     beside: (_, draft) => counter.watch(draft, name),
   });
-  const changed = new MutationObserver(() => void item.load());
   clear(root, h("p", { class: "toolbar" }, h("a", { href: "#/conductor/packages" }, "← All packages")), box(name, item.node), document.node);
   void item.load();
   return () => {
-    changed.disconnect();
     item.stop();
     counter.stop();
     document.stop();
@@ -138,7 +137,7 @@ function tokenCounter() {
     turn.abort();
     const { signal } = (turn = new AbortController());
     try {
-      const { tokens } = await sendJson("POST", "v1/conductor/packages/tokens", { texts: [typed] }, signal);
+      const { tokens } = await sendJson("POST", "v1/conductor/packages/tokens", { texts: [typed.trimEnd()] }, signal);
       const isOver = tokens[0] > max_tokens;
       node.classList.toggle("warn", isOver);
       text(node, `${isOver ? "▲ " : ""}The text below has ${count(tokens[0])} tokens; its limit is ${count(max_tokens)}.`);

@@ -18,7 +18,7 @@ export function screen(root, app) {
     const wanted = app.rest[1] ?? profiles.find((/** @type {any} */ one) => !one.locked)?.short;
     const here = profiles.find((/** @type {any} */ one) => one.short === wanted);
     shown?.stop();
-    shown = here ? editor({ name: here.name, app, isLocked: here.locked, beside: (_, draft) => (copier(draft, app)) }) : null;
+    shown = here ? editor({ name: here.name, app, isLocked: here.locked, beside: (_, draft) => copier(draft, app) }) : null;
     clear(place, shown ? shown.node : note(`There is no profile ${wanted ?? "here"}.`));
     return links(profiles, wanted);
   });
@@ -36,7 +36,7 @@ const links = (profiles, wanted) =>
     "ul",
     { class: "names" },
     profiles.map(({ short, version, locked, problem }) =>
-      h("li", null, h("a", { href: HOME + encodeURIComponent(short), "aria-current": short === wanted ? "page" : null }, short), h("small", { class: "muted" }, ` v${version}${locked ? " 🔒 locked" : ""}`), problem && h("small", { class: "bad" }, ` ✖ ${problem.message}`)),
+      h("li", null, h("a", { href: HOME + encodeURIComponent(short), "aria-current": short === wanted ? "page" : null }, short), h("small", { class: "muted" }, ` v${version}${locked ? " ▣ locked" : ""}`), problem && h("small", { class: "bad" }, ` ✖ ${problem.message}`)),
     ),
   );
 

@@ -31,7 +31,7 @@ export function ask({ title, action, changes, hint, send, refused }) {
     clear(alert);
     try {
       await send(note.value.trim());
-      dialog.close();
+      close();
     } catch (error) {
       if (!(error instanceof ApiFault)) throw error;
       const where = error.param?.replace(/^document\.?/, "");
@@ -47,14 +47,20 @@ export function ask({ title, action, changes, hint, send, refused }) {
     { onsubmit: submit },
     h("label", { class: "field" }, "Note: why it changes. It stays with the version.", note),
     alert,
-    h("p", { class: "toolbar" }, save, button("Back", () => dialog.close())),
+    h("p", { class: "toolbar" }, save, button("Back", () => close())),
   );
   const heading = h("h2", { id: "review-title" }, title);
-  const dialog = h("dialog", { class: "review", "aria-labelledby": "review-title", onclose: () => dialog.remove() }, heading, hint, changeTable(changes), form);
+  const close = () => dialog.close();
+  const gone = () => {
+    window.removeEventListener("hashchange", close);
+    dialog.remove();
+  };
+  const dialog = h("dialog", { class: "review", "aria-labelledby": "review-title", onclose: gone }, heading, hint, changeTable(changes), form);
   document.body.append(dialog);
   dialog.showModal();
+  window.addEventListener("hashchange", close);
   note.focus();
-  return () => dialog.close();
+  return close;
 }
 
 /** @param {Change[]} changes */

@@ -3,12 +3,12 @@
 import { ApiFault, sendJson } from "../api.js";
 import { meter, stageWords } from "../decisions.js";
 import { clear, h } from "../dom.js";
-import { percent } from "../format.js";
+import { count, duration, percent } from "../format.js";
 import { box, choice, facts, note, table } from "../panel.js";
 
 /** @typedef {import("../dom.js").Child} Child */
 
-const KNOWN = ["class", "confidence", "source", "effort", "size", "notes", "stages", "contract_version"];
+const KNOWN = ["class", "confidence", "source", "kept", "effort", "thinking", "budget", "size", "note", "note_tokens", "stages", "contract_version", "extra", "digest", "ms"];
 
 /** @param {string[]} profiles */
 export function testBox(profiles) {
@@ -45,32 +45,30 @@ export function testBox(profiles) {
 
 /** @param {any} answer */
 function shown(answer) {
-  const { confidence, source, effort, size, notes, stages } = answer;
+  const { confidence, source, effort, thinking, budget, size, note: notes = [], note_tokens, stages = [], digest, extra } = answer;
   const label = answer.class;
   /** @type {[string, Child][]} */
   const pairs = [
-    ["Class", label ? [h("strong", null, label), confidence === undefined || confidence === null ? null : ` ${percent(confidence)}`, source && ` by ${source}`] : "none"],
-    ["Effort", named(effort) ?? "as the client asks"],
-    ["Size", named(size) ?? "not measured"],
-    ["Notes", (notes ?? []).map((/** @type {any} */ one) => named(one)).join(", ") || "none"],
+    ["Class", label ? [h("strong", null, label), known(confidence) && ` ${percent(confidence)}`, source && ` by ${source}`] : "none"],
+    ["Effort", [effort ?? "as the client asks", thinking && `, thinking ${thinking}`, known(budget) && `, at most ${count(budget)} tokens`]],
+    ["Size", size ?? "not measured"],
+    ["Note", notes.length ? `${notes.map((/** @type {any} */ part) => part.name).join(", ")}${known(note_tokens) ? ` (${count(note_tokens)} tokens)` : ""}` : "none"],
   ];
-  const rest = Object.entries(answer).filter(([name, value]) => !KNOWN.includes(name) && value !== null);
+  if (known(answer.ms)) pairs.push(["Planning took", duration(answer.ms)]);
+  const rest = Object.entries(answer).filter(([name, value]) => !KNOWN.includes(name) && known(value));
+  const texts = [...notes.map((/** @type {any} */ part) => [`Note: ${part.name}`, part.text]), ["What the stages read", digest], ["Extra", extra && Object.keys(extra).length ? JSON.stringify(extra, null, 1) : null]];
   return [
     facts([...pairs, ...rest.map(([name, value]) => /** @type {[string, Child]} */ ([name, typeof value === "object" ? JSON.stringify(value) : String(value)]))]),
-    (stages ?? []).map(stage),
-    !(stages ?? []).length && note("No stage was asked."),
+    stages.length ? stages.map(stage) : note("No stage was asked."),
+    texts.map(([title, words]) => words && h("details", { class: "section" }, h("summary", null, title), h("pre", { class: "said whole", tabindex: "0" }, words))),
   ];
 }
 
-/** A word, or the name of what has more to it. @param {any} value @returns {string | undefined} */
-function named(value) {
-  if (value === null || value === undefined) return undefined;
-  if (typeof value !== "object") return String(value);
-  return String(value.level ?? value.size ?? value.name ?? value.parts?.join(" + ") ?? JSON.stringify(value));
-}
+/** @param {any} value */
+const known = (value) => value !== null && value !== undefined;
 
 /** @param {any} one */
 function stage(one) {
   const likely = Object.entries(one.probabilities ?? {}).map(([name, share]) => /** @type {[string, number]} */ ([name, Number(share)])).sort((a, b) => b[1] - a[1]);
-  return [h("h3", { class: "apart" }, `Stage ${one.stage}`), note(stageWords({ ...one, probabilities: null })), likely.length > 0 && table(`Probabilities of ${one.stage}`, ["Class", "#Probability", ""], likely.map(([name, share]) => [name, percent(share), meter(share)]))];
+  return [h("h3", { class: "apart" }, `Stage ${one.stage}`), note(stageWords({ ...one, probabilities: null })), likely.length > 0 && table(`Probabilities of ${one.stage}`, ["Class", "#Probability", "Share"], likely.map(([name, share]) => [name, percent(share), meter(share)]))];
 }

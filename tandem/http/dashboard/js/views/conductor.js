@@ -1,35 +1,148 @@
-// Conductor: whether there is one, its journal where it keeps one, and which screens come later (OBS-092 to OBS-099).
+// Conductor: its newest decisions, and the screens that edit its documents (OBS-092 to OBS-099).
 
-import { getJson } from "../api.js";
+import { ApiFault, getJson, route } from "../api.js";
+import { decisionTable } from "../decisions.js";
 import { clear, h } from "../dom.js";
-import { box, facts, note, panel } from "../panel.js";
+import { clock, count } from "../format.js";
+import { box, button, facts, note, panel, table } from "../panel.js";
 import { modeWords } from "./overview.js";
 import { journalRows, journalTable } from "./request.js";
 
+/** @typedef {import("../app.js").App} App */
+/** @typedef {(root: HTMLElement, app: App) => () => void} Screen */
+
+/** @type {[string, string, () => Promise<{ screen: Screen }>][]} loaded when they are first asked for */
+const SCREENS = [
+  ["routing", "Routing", () => import("../conductor/routing.js")],
+  ["profiles", "Profiles", () => import("../conductor/profiles.js")],
+  ["packages", "Packages", () => import("../conductor/packages.js")],
+  ["monitor", "Monitor", () => import("../conductor/monitor.js")],
+  ["settings", "Settings", () => import("../conductor/settings.js")],
+];
 /** @type {[string, string][]} */
 const LATER = [
-  ["Routing", "classes, efforts and thresholds of the router, and a box that tries them on a message"],
-  ["Profiles", "what is switched on for which client, and the roles"],
-  ["Packages", "the catalog of what can be put before a model, and the library"],
-  ["Monitor", "the tasks that watch an answer, their thresholds and findings"],
+  ["Monitor", "what the tasks that watch an answer find; their document is here already"],
   ["Memory", "transcripts by session, and the disk tier"],
   ["Deciders", "the small models that decide, and the questions they get"],
 ];
+const ROWS = 50;
+const SESSIONS = 20;
 
-/** @param {HTMLElement} root */
-function mount(root) {
-  const part = panel(
+/** The rules of the editors come with them. @returns {Promise<unknown>} */
+const sheet = () => new Promise((done) => document.head.append(h("link", { rel: "stylesheet", href: "css/conductor.css", onload: done, onerror: done })));
+/** @type {Promise<unknown> | null} */
+let styled = null;
+
+/** @param {HTMLElement} root @param {App} app */
+function mount(root, app) {
+  const here = app.rest[0] ?? "";
+  const body = h("div", { class: "view" });
+  clear(root, tabs(here), body);
+  let isGone = false;
+  /** @type {() => void} */
+  let leave = () => {};
+  const found = SCREENS.find(([id]) => id === here);
+  if (here && !found) clear(body, h("p", { class: "notice warn", role: "alert" }, `Conductor has no screen “${here}”.`));
+  else void load(found?.[2]).then(
+      (screen) => {
+        if (!isGone) leave = screen(body, app);
+      },
+      (error) => {
+        console.warn(error);
+        if (!isGone) clear(body, h("p", { class: "notice warn", role: "alert" }, "This screen could not be loaded. The server may have gone, or be another version. ", button("Load the page again", () => location.reload())));
+      },
+    );
+  return () => {
+    isGone = true;
+    leave();
+  };
+}
+
+/** @param {(() => Promise<{ screen: Screen }>) | undefined} from */
+async function load(from) {
+  await (styled ??= sheet());
+  return from ? (await from()).screen : overview;
+}
+
+/** @param {string} here */
+const tabs = (here) =>
+  h(
+    "nav",
+    { class: "tabs", "aria-label": "Conductor" },
+    [["", "Decisions"], ...SCREENS].map(([id, title]) => h("a", { href: id ? `#/conductor/${id}` : "#/conductor", "aria-current": id === here ? "page" : null }, String(title))),
+  );
+
+/** @type {Screen} */
+function overview(root) {
+  const state = panel(
     "the conductor's state",
     "low",
-    (signal) => Promise.all([getJson("health", {}, signal), journalRows({ limit: 50 }, signal)]),
+    (signal) => Promise.all([getJson("health", {}, signal), journalRows({ limit: ROWS }, signal)]),
     ([health, rows]) => [
       facts([["Mode", modeWords(health.conductor?.mode)], ["Routes", rows ? "● answering" : ["○ no conductor: start the server with ", h("code", null, "--conductor-config"), " to have one"]]]),
-      rows && [h("h3", { class: "apart" }, "Newest rows of the journal"), rows.length ? journalTable(rows) : note("The journal is empty.")],
+      rows && [h("h3", { class: "apart" }, "Decisions"), decided(rows), h("h3", { class: "apart" }, "Newest rows of the journal"), rows.length ? journalTable(rows) : note("The journal is empty.")],
     ],
   );
-  clear(root, box("Today", part.node), box("Not here yet", note("Each of these screens comes with the part of the server that it edits or shows:"), facts(LATER)));
-  void part.load();
-  return part.stop;
+  const documents = panel("the documents", "low", (signal) => orNone(getJson("v1/conductor/config", {}, signal)), (answer) => (answer ? documentTable(answer.documents) : note("There is none.")));
+  const sessions = panel("the sessions", "low", (signal) => orNone(getJson("v1/conductor/sessions", { limit: SESSIONS }, signal)), (answer) => (answer?.sessions.length ? sessionTable(answer.sessions) : note("There is none.")));
+  const parts = [state, sessions, documents];
+  const load = () => parts.forEach((part) => void part.load());
+  clear(
+    root,
+    box("Today", h("p", { class: "toolbar" }, button("Refresh", load)), state.node),
+    box("Newest sessions", sessions.node),
+    box("Documents", documents.node),
+    box("Not here yet", note("Each of these screens comes with the part of the server that it edits or shows:"), facts(LATER)),
+  );
+  load();
+  return () => parts.forEach((part) => part.stop());
+}
+
+/** null: there is no conductor. @param {Promise<any>} answer @returns {Promise<any>} */
+async function orNone(answer) {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof ApiFault && error.status === 404) return null;
+    throw error;
+  }
+}
+
+/** @param {Record<string, any>[]} documents */
+const documentTable = (documents) =>
+  table(
+    "Documents in use",
+    ["Document", "#Version", "#Stored", "Since", "Note", "On the disk"],
+    documents.map(({ name, version, versions, created, note: said, locked, problem }) => [
+      [name, locked && h("small", { class: "muted" }, " ▣ locked")],
+      count(version),
+      count(versions),
+      clock(created),
+      h("span", { class: "said" }, said),
+      problem ? h("span", { class: "bad" }, `✖ ${problem.file} is not in use: ${problem.path ? `${problem.path}: ` : ""}${problem.message}`) : "● as in use",
+    ]),
+  );
+
+/** @param {Record<string, any>[]} rows */
+const sessionTable = (rows) =>
+  table(
+    "Sessions",
+    ["Session", "Last", "#Requests", "#Decisions", "#Findings", "#Hidden tokens", "What the model saw"],
+    rows.map((one) => [
+      one["key"],
+      clock(one["last_ms"]),
+      count(one["requests"]),
+      count(one["routes"]),
+      count(one["findings"]),
+      count(one["hidden_tokens"]),
+      h("a", { href: route(`v1/conductor/sessions/${encodeURIComponent(one["key"])}/export`, { format: "md" }).href, target: "_blank", rel: "noreferrer" }, "Markdown"),
+    ]),
+  );
+
+/** @param {Record<string, any>[]} rows */
+function decided(rows) {
+  const found = rows.filter((row) => row["kind"] === "route" || row["kind"] === "side");
+  return found.length ? decisionTable(found) : note("Nothing has been decided yet.");
 }
 
 export const view = { id: "conductor", title: "Conductor", mount };

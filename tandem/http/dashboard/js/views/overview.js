@@ -7,6 +7,12 @@ import { box, facts, panel } from "../panel.js";
 
 const LATER = ["requests by class and effort, for 24 hours and 7 days", "acts and hidden tokens by task, and what was given up", "the feed of decisions, with side requests", "the newest sessions"];
 
+/** @type {Record<string, string>} */
+const MODES = {
+  raw: "raw: requests reach the model as they are, nothing is decided about them",
+  on: "on: each request's profile says what is decided about it",
+};
+
 /** @param {HTMLElement} root */
 function mount(root) {
   const part = panel("the server's state", "low", (signal) => getJson("health", {}, signal), today);
@@ -36,7 +42,6 @@ function today({ inflight, conductor, uptime_s }) {
 }
 
 /** @param {string | undefined} mode */
-export const modeWords = (mode = "not told without a sign-in") =>
-  mode === "raw" ? "raw: requests reach the model as they are, nothing is decided about them" : mode;
+export const modeWords = (mode = "not told without a sign-in") => MODES[mode] ?? mode;
 
 export const view = { id: "overview", title: "Overview", mount };

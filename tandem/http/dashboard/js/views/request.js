@@ -2,6 +2,7 @@
 // stands while it runs.
 
 import { ApiFault, getJson } from "../api.js";
+import { decisionTable } from "../decisions.js";
 import { clear, h, text } from "../dom.js";
 import { NONE, clock, count, decimal, duration, rate } from "../format.js";
 import { box, button, dot, ending, noLedger, note, panel, shares, table } from "../panel.js";
@@ -32,7 +33,8 @@ export function detail(root, app, id) {
   );
   const journal = panel("the journal", "low", (signal) => journalRows({ request_id: id, limit: EVENTS }, signal), (rows) => {
     if (!rows) return note("No conductor: the server runs without one, and does not show its journal.");
-    return rows.length ? journalTable(rows) : note("No row of the journal is of it.");
+    const decided = rows.filter((row) => row["kind"] === "route" || row["kind"] === "side");
+    return rows.length ? [decided.length > 0 && decisionTable(decided), journalTable(rows)] : note("No row of the journal is of it.");
   });
   const lines = panel(
     "its log lines",
