@@ -13,6 +13,7 @@ from typing import Any
 from tandem.actors.store import FillChecker, FillOutcome, Journal
 from tandem.conductor.masking.scan import secrets_of
 from tandem.conductor.router.deltas import answered
+from tandem.conductor.router.digest import digest, newest_user_text
 from tandem.conductor.router.history import newest_checker, newest_round
 from tandem.conductor.router.kit import Kit
 from tandem.conductor.router.notes import LiveNote, text_hash
@@ -36,6 +37,8 @@ log = logging.getLogger(__name__)
 
 WHOLE = ("stop", "length", "tool_calls")
 REFUSED = "(held a secret)"
+SEARCHED = 65_536
+"""Characters of a message, at its two ends."""
 
 
 def journal_plan(here: Context, record: RequestRecord, planned: Planned) -> None:
@@ -52,6 +55,7 @@ def journal_plan(here: Context, record: RequestRecord, planned: Planned) -> None
     if (checker := newest_checker(results)) is not None:
         told = f"{checker.verdict} {checker.name}"
         here.store.offer(FillChecker(row.session_key, record.request_id, told))
+    row = replace(row, detail=_unsecret(row.detail, prepared))
     here.store.offer(Journal((_event(here, record, row, planned.ms),), texts))
     here.metrics.planned(row.decision, row.mode, placed.prompt.hidden_tokens)
 
@@ -96,9 +100,6 @@ def _hidden(note: LiveNote) -> HiddenText:
 
 
 def _event(here: Context, record: RequestRecord, row: RouterRow, ms: float) -> JournalRow:
-    detail = {**row.detail, "ms": round(ms, 3)}
-    if isinstance(digest := detail.get("digest"), str) and secrets_of(digest):
-        detail["digest"] = REFUSED
     return JournalRow(
         ts_ms=int(here.wall.now().timestamp() * 1e3),
         kind=row.kind,
@@ -117,9 +118,20 @@ def _event(here: Context, record: RequestRecord, row: RouterRow, ms: float) -> J
         client_kind=row.client_kind,
         class_=row.class_,
         effort=row.effort,
-        detail=detail,
+        detail={**row.detail, "ms": round(ms, 3)},
         extra=dict(row.extra) or None,
     )
+
+
+def _unsecret(detail: Mapping[str, Any], prepared: Prepared) -> Mapping[str, Any]:
+    """Without the digest of a message that holds a secret: half of one that the cut went through tells nobody its kind,
+    so more of the message is searched than was read.
+    """
+    read = detail.get("digest")
+    if not isinstance(read, str):
+        return detail
+    text = digest(newest_user_text(prepared.facts.messages), SEARCHED)
+    return {**detail, "digest": REFUSED} if secrets_of(read) or secrets_of(text) else detail
 
 
 def _end_extra(record: RequestRecord, planned: Planned) -> Mapping[str, Any] | None:

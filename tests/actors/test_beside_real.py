@@ -95,9 +95,10 @@ async def test_everybody_writes_what_it_writes_alone(slots: int, drafts: bool) -
         everybody: list[Actor[Any]] = [host, turns, queue, *workers]
         for actor in everybody:
             await actors.start(partial(supervise, actor, lambda name, defect: pytest.fail(name)))
-        async with trio.open_nursery() as clients:
-            for number, asked in enumerate(requests):
-                clients.start_soon(real.ask, number, asked)
+        with trio.fail_after(120):
+            async with trio.open_nursery() as clients:
+                for number, asked in enumerate(requests):
+                    clients.start_soon(real.ask, number, asked)
         actors.cancel_scope.cancel()
     for number, asked in enumerate(requests):
         assert real.written[number] == alone(asked)[:COUNT]

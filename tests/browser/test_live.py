@@ -7,13 +7,13 @@ import json
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.error import HTTPError
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage
 from tests.browser.driving import DESKTOP, PHONE, Faults, answer, example, feed, goto, shot
@@ -58,33 +58,30 @@ def ask(server: Server, script: dict[str, Any], is_over: threading.Event | None 
         return error.code
 
 
+def soon(count: int) -> None:
+    """Long enough for what was sent to arrive first, where nothing hangs on it."""
+    time.sleep(0.05)
+
+
 @contextmanager
-def asking(server: Server, *scripts: dict[str, Any], tiny_pause_s: float = 0.05) -> Iterator[None]:
-    """Requests that are on their way during the block, each a thread's, arriving in this order.
+def asking(server: Server, *scripts: dict[str, Any], arrived: Callable[[int], None] = soon) -> Iterator[None]:
+    """Requests that are on their way during the block, each a thread's; `arrived(count)` waits for so many of them.
 
     One whose script loops lasts as long as the block does, however slow the machine is.
     """
     is_over = threading.Event()
-    threads = [
-        threading.Thread(target=ask, args=(server, script, is_over if script.get("loop") else None))
-        for script in scripts
-    ]
-    for thread in threads:
-        thread.start()
-        time.sleep(tiny_pause_s)  # the order of arrival is what their places in line come from
+    threads = []
     try:
+        for script in scripts:
+            loops = (is_over,) if script.get("loop") else ()
+            threads.append(threading.Thread(target=ask, args=(server, script, *loops)))
+            threads[-1].start()
+            arrived(len(threads))
         yield
     finally:
         is_over.set()
         for thread in threads:
             thread.join()
-
-
-@contextmanager
-def seen(rows: Locator) -> Iterator[None]:
-    """A block that begins once the page shows one of `rows`, however late a busy machine shows it."""
-    expect(rows).to_be_visible()
-    yield
 
 
 @pytest.mark.spec("OBS-084", "OBS-068", "OBS-064")
@@ -94,7 +91,7 @@ def test_request_is_watched_from_the_queue_to_its_end(page: Page, faults: Faults
     rows = page.locator(".request:not([data-free])")
     writing = rows.filter(has=page.locator(".state", has_text="writing"))
     slow, second = {"say": "one two three ", "loop": True, "token_ms": 30}, {"say": "short"}
-    with asking(server, slow), seen(writing), asking(server, second):
+    with asking(server, slow, second, arrived=lambda _: expect(writing).to_have_count(1)):
         waiting = rows.filter(has_text="waits: next in line")
         expect(waiting).to_be_visible()
         expect(waiting.locator(".state")).to_have_text("queued")

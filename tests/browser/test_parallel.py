@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage
 from tests.browser.driving import DESKTOP, PHONE, Faults, answer, example, feed, fill_viewport, goto, shot
-from tests.browser.test_live import HOSTILE, WATCH_SHIFTS, asking, seen
+from tests.browser.test_live import HOSTILE, WATCH_SHIFTS, asking
 from tests.e2e.process import Server
 
 PLACES = """() => Object.fromEntries(
@@ -40,8 +40,9 @@ def test_two_streams_run_and_a_third_waits(page: Page, sides: Server) -> None:
     rows = page.locator(".request:not([data-free])")
     writing = rows.filter(has=page.locator(".state", has_text="writing"))
     slow, other = ({"say": say, "loop": True, "token_ms": 30} for say in ("one two three ", "some other words "))
-    with asking(sides, slow), seen(writing), asking(sides, other, {"say": "short"}, tiny_pause_s=0.3):
-        expect(writing).to_have_count(2)
+    with asking(
+        sides, slow, other, {"say": "short"}, arrived=lambda count: expect(writing).to_have_count(min(count, 2))
+    ):
         expect(page.locator(".engine-line strong")).to_contain_text("slot 0: curl's chat writes")
         expect(page.locator(".engine-line strong")).to_contain_text("slot 1: curl's chat writes")
         expect(rows.filter(has_text="slot 1")).to_have_count(1)

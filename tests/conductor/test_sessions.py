@@ -35,12 +35,15 @@ def test_the_first_id_there_is_names_the_session() -> None:
     assert session_key({"x-conversation-id": "c"}, ("d", "e"), [USER]) == "c:c"
     assert session_key({}, ("d", "e"), [USER]) == "c:d"
     assert session_key({"x-session-id": ""}, (None, "e"), [USER]) == "c:e"
+    long, longer = ("e" * count for count in (256, 1_000_000))
+    assert session_key({}, (long,), [USER]) == f"c:{long}"
+    assert session_key({}, (longer,), [USER]) == session_key({}, (longer,), []) == f"c:{_sha(longer)}"
 
 
 @pytest.mark.spec("API-070", "SES-002")
 def test_without_an_id_the_head_names_it() -> None:
-    hashed = hashlib.sha256(b'[["user","hi"]]').hexdigest()
-    assert session_key({}, (), [USER, {"role": "assistant", "content": "x"}]) == f"h:{hashed[:16]}"
+    hashed = _sha('[["user","hi"]]')[:16]
+    assert session_key({}, (), [USER, {"role": "assistant", "content": "x"}]) == f"h:{hashed}"
     system = {"role": "system", "content": "Be brief."}
     first = session_key({}, (), [system, USER])
     assert first.startswith("h:")
@@ -63,6 +66,10 @@ def test_an_image_counts_as_what_its_url_is() -> None:
     moved = {"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": "image", "index": 1}]}
     assert session_key({}, (), [earlier, moved], [url, other]) != session_key({}, (), [earlier, moved], [url, url])
     assert session_key({"x-session-id": "a"}, (), [seen], [url]) == "c:a"
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def opened(sessions: Sessions, key: str, today: datetime.date = DAY, **facts: Any) -> SessionView:

@@ -79,7 +79,7 @@ async def test_without_a_conductor_there_are_no_routes(autojump_clock: trio.test
             assert "no route" in (await get(harness, path, 404))["error"]["message"]
 
 
-@pytest.mark.spec("OBS-030", "API-236", "API-250", "OBS-116", "OBS-075")
+@pytest.mark.spec("OBS-030", "API-236", "API-250", "OBS-116", "OBS-075", "JRN-001", "JRN-007")
 @pytest.mark.parametrize("with_ledger", [True, False])
 async def test_the_journal_is_read(autojump_clock: trio.testing.MockClock, tmp_path: Path, with_ledger: bool) -> None:
     ledger = tmp_path / "ledger.sqlite3" if with_ledger else None

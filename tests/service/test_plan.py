@@ -7,20 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import trio.testing
 
-import tandem
 from tandem.actors.store import Flush
 from tandem.engine.fake import FakeEngine
 from tandem.engine.text.prompt import Prompt
-from tandem.service import drain
-from tests.service.harness import Call, Harness, chat, fake, open_harness
+from tests.service.harness import Call, Harness, chat, open_harness
 from tests.service.said import said
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
-CONTRACT = Path(tandem.__file__).parent / "contract" / "conductor-v1"
 CODE = {"say": "done", "choose": {"code_edit": 0.9}}
 TALK = {"say": "hello", "choose": {"chat": 0.9}}
 SECRET = "sk-ant-api03-" + "aB3dE5gH7jK9mN2pQ4rS6tU8vW"
@@ -61,13 +57,19 @@ def bare(call: Call) -> dict[str, Any]:
     return {name: value for name, value in call.json.items() if name not in ("id", "timings")}
 
 
-@pytest.mark.spec("PRF-005", "RTR-006", "RTR-008", "RTR-028", "JRN-002", "JRN-004", "NOTE-005", "OBS-022", "RTR-014")
+@pytest.mark.spec(
+    "PRF-005", "RTR-006", "RTR-008", "RTR-028", "JRN-002", "JRN-004", "NOTE-005", "OBS-022", "OBS-037", "RTR-014"
+)
 async def test_a_turn_is_classed_and_gets_its_note(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> None:
     engine = SeenFake()
     async with open_harness(engine=engine, conductor_config=tmp_path) as harness:
         raw = await harness.client.send(CHAT, chat(CODE), headers={"x-tandem": "raw"})
         call = await harness.client.send(CHAT, chat(CODE))
         (row,) = await decisions(harness)
+        page = (await harness.client.send("/metrics")).body.decode()
+    assert 'tandem_conductor_decisions_total{decision="code_edit",mode="on",task="route"} 1.0' in page
+    assert 'tandem_conductor_questions_total{task="class"} 1.0' in page
+    assert 'tandem_conductor_question_failures_total{task="class"} 0.0' in page
     assert (call.headers["x-tandem"], call.headers["x-tandem-profile"]) == ("on", "general")
     question, prompt = engine.prompts[1:]
     assert question.client_tokens == 0
@@ -258,6 +260,19 @@ async def test_a_digest_with_a_secret_is_in_no_row(autojump_clock: trio.testing.
     assert row["detail"]["digest"]
 
 
+@pytest.mark.spec("JRN-003", "RTR-012")
+async def test_a_secret_that_the_digests_cut_goes_through_is_in_no_row(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    lines = [f"{number:04}" + "aB3/" * 15 for number in range(25)]
+    key = "\n".join(["-----BEGIN PRIVATE KEY-----", *lines, "-----END PRIVATE KEY-----"])
+    async with open_harness(conductor_config=tmp_path) as harness:
+        await harness.client.send(CHAT, chat(f"{'Look at this. ' * 60}{key}{' What is it?' * 20}"))
+        (row,) = await decisions(harness)
+    assert row["detail"]["digest"]
+    assert not [line for line in lines if line in json.dumps(row)]
+
+
 @pytest.mark.spec("OBS-022")
 async def test_a_checkers_verdict_goes_to_the_row_before(
     autojump_clock: trio.testing.MockClock, tmp_path: Path
@@ -275,121 +290,3 @@ async def test_a_checkers_verdict_goes_to_the_row_before(
         await harness.client.send(CHAT, body, headers=headers)
         first, second = await decisions(harness)
     assert (first["next_checker"], second["next_checker"]) == ("FAIL page-check", None)
-
-
-@pytest.mark.spec("PRF-019")
-async def test_the_test_box(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> None:
-    engine = SeenFake()
-    schema = json.loads((CONTRACT / "test.schema.json").read_text("utf-8"))
-    async with open_harness(engine=engine, conductor_config=tmp_path) as harness:
-        text = 'Write a parser. @fake {"choose": {"code_edit": 0.9}}'
-        call = await harness.client.send("/v1/conductor/test", {"text": text, "profile": "coding"})
-        assert call.status == 200, call.body
-        jsonschema.Draft202012Validator(schema).validate(call.json)
-        assert (call.json["class"], call.json["source"], call.json["profile"]) == ("code_edit", "engine", "coding")
-        assert call.json["note_tokens"] > 0
-        assert [stage["stage"] for stage in call.json["stages"]] == [
-            "engine",
-            *["engine"] * (len(call.json["stages"]) - 1),
-        ]
-        raw = await harness.client.send("/v1/conductor/test", {"text": text, "profile": "raw"})
-        jsonschema.Draft202012Validator(schema).validate(raw.json)
-        assert (raw.json["mode"], raw.json["class"]) == ("raw", None)
-        assert not list(harness.service.context.sessions.states())
-        assert await decisions(harness) == []
-        for body, param in (
-            ({}, "text"),
-            ({"text": ""}, "text"),
-            ({"text": 1}, "text"),
-            ({"text": "a", "profile": "nobody"}, "profile"),
-            ({"text": "a", "prompt": "b"}, "prompt"),
-        ):
-            refused = await harness.client.send("/v1/conductor/test", body)
-            assert (refused.status, refused.json["error"]["param"]) == (400, param)
-    async with open_harness() as harness:
-        assert (await harness.client.send("/v1/conductor/test", {"text": "a"})).status == 404
-
-
-@pytest.mark.spec("NOTE-011", "API-236", "SES-008")
-async def test_what_only_the_model_read_can_be_exported(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> None:
-    engine = SeenFake()
-    async with open_harness(engine=engine, conductor_config=tmp_path) as harness:
-        body = chat(CODE, conversation_id="a/b c")
-        first = await harness.client.send(CHAT, body)
-        body["messages"] += [{"role": "assistant", "content": first.text}, *chat(CODE)["messages"]]
-        await harness.client.send(CHAT, body)
-        rows = await decisions(harness)
-        exported = await harness.client.send("/v1/conductor/sessions/c:a/b c/export?format=md")
-        assert exported.status == 200, exported.body
-        assert exported.headers["content-type"].startswith("text/markdown")
-        text = exported.body.decode()
-        note = next(
-            b"".join(map(engine.text.piece, prompt.ids[span.start : span.end])).decode()
-            for prompt in engine.prompts
-            for span in prompt.spans
-            if span.kind == "note"
-        )
-        assert note.strip() in text
-        assert "The same text as before" in text
-        assert "@fake" not in text
-        as_json = await harness.client.send("/v1/conductor/sessions/c:a/b c/export?format=json")
-        assert [event["id"] for event in as_json.json["events"]] == [row["id"] for row in rows]
-        assert (await harness.client.send("/v1/conductor/sessions/nobody/export")).status == 404
-        assert (await harness.client.send("/v1/conductor/sessions/c:a/export?format=pdf")).status == 400
-        listed = await harness.client.send("/v1/conductor/sessions")
-        live = listed.json["sessions"][0]["live"]
-        assert (live["client_kind"], live["class"], live["turns"], live["notes"]) == ("anon", "code_edit", 2, 1)
-        timeline = await harness.client.send("/v1/conductor/sessions/c:a/b c")
-        assert len(timeline.json["events"]) == 2
-
-
-@pytest.mark.spec("NOTE-012")
-async def test_what_does_not_fit_is_left_out_and_nothing_refused(
-    autojump_clock: trio.testing.MockClock, tmp_path: Path
-) -> None:
-    engine = SeenFake(max_len=600)
-    async with open_harness(engine=engine, conductor_config=tmp_path) as harness:
-        for words in range(300, 600, 12):
-            body = chat("word " * words + fake(**CODE), max_tokens=4)
-            raw = await harness.client.send(CHAT, body, headers={"x-tandem": "raw"})
-            on = await harness.client.send(CHAT, body)
-            assert on.status == raw.status, (words, on.body)
-        marks = [row["detail"].get("marks") for row in await decisions(harness)]
-    assert ["note.window"] in marks
-
-
-async def test_a_huge_system_prompt_is_served(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> None:
-    engine = SeenFake(max_len=8_000_000)
-    body = chat(TALK)
-    body["messages"].insert(0, {"role": "system", "content": "Do as you are told. " * 250_000})
-    async with open_harness(engine=engine, conductor_config=tmp_path) as harness:
-        call = await harness.client.send(CHAT, body)
-        assert call.status == 200, call.body[:300]
-
-
-@pytest.mark.parametrize("where", ["conversation_id", "content", "tool", "header"])
-async def test_a_lone_surrogate_breaks_nothing(
-    autojump_clock: trio.testing.MockClock, tmp_path: Path, where: str
-) -> None:
-    body = chat(CODE)
-    headers = {}
-    match where:
-        case "conversation_id":
-            body["conversation_id"] = "\ud800"
-        case "content":
-            body["messages"][0]["content"] += " \ud800"
-        case "tool":
-            about = "Runs. The current working directory is: /\ud800"
-            body["tools"] = [{"type": "function", "function": {"name": "run", "description": about}}]
-            headers["x-tandem-profile"] = "chat"
-        case _:
-            headers = {"x-session-id": "ÿ" * 4000}
-    async with open_harness(conductor_config=tmp_path) as harness:
-        call = await harness.client.send(CHAT, body, headers=headers)
-        assert call.status in (200, 400), call.body
-        after = await harness.client.send(CHAT, chat(CODE))
-        assert after.status == 200
-        assert await decisions(harness)
-        await drain(harness.service.context)
-        assert not harness.service.context.broken
-        assert not harness.service.context.switched_off

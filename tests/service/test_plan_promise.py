@@ -116,7 +116,7 @@ class Talk:
 
 
 @pytest.mark.spec("NOTE-002", "NOTE-005", "NOTE-009", "NOTE-010", "PRF-010", "SES-007", "SES-011", "SES-016")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 async def test_a_turn_resumes_as_far_as_without_a_conductor(
     autojump_clock: trio.testing.MockClock, tmp_path: Path, seed: int
 ) -> None:
@@ -128,7 +128,7 @@ async def test_a_turn_resumes_as_far_as_without_a_conductor(
         talk = Talk(
             mode, draw, WarmFakeEngine(grid=GRID, max_len=60_000), tmp_path / mode, headers, draw.choice(([], [TOOL]))
         )
-        await talk.run(18)
+        await talk.run(14)
         counts[mode] = talk.counts
         assert (talk.hidden > 0) == (mode == "on")
     assert counts["shadow"] == counts["raw"]
@@ -144,6 +144,7 @@ async def test_a_real_model_resumes_behind_a_question_and_a_note(
     """A question is lent the engine and gives it back: the turn behind it reads no more than a raw one would."""
     checkpoint = make_tiny("qwen3_5", tmp_path / "tiny")
     cached: dict[str, list[int]] = {}
+    rows: list[dict[str, Any]] = []
     for mode in ("raw", "on"):
         engine: Any = load_engine(checkpoint, cpu_weights="fp32", max_len=2_048, grid=32)
         engine.take_elapsed = lambda: 0.0  # under the mock clock it takes no time

@@ -12,6 +12,8 @@ __all__ = ["HEAD_PREFIX", "ID_HEADERS", "session_key"]
 ID_HEADERS = ("x-session-id", "x-openwebui-chat-id", "x-conversation-id")
 HEAD_PREFIX = "h:"
 HASH_DIGITS = 16
+LONGEST_ID = 256
+"""A longer one counts by its hash: keys stand in every row, and a thousand are kept."""
 
 
 def session_key(
@@ -28,7 +30,7 @@ def session_key(
     named = [headers.get(name) for name in ID_HEADERS]
     for value in (*named, *ids):
         if value:
-            return f"c:{value}"
+            return f"c:{value if len(value) <= LONGEST_ID else _digest(value)}"
     head: list[tuple[Any, Any]] = []
     for message in messages:
         head.append((message.get("role"), _shown(message.get("content"), images)))
