@@ -1,4 +1,7 @@
-"""A session replayed against a running server, over its HTTP API: usage tells what of each prompt it had."""
+"""A session replayed against a running server, over its HTTP API: usage tells what of each prompt it had.
+
+An answer that is no call is the server's own, as a client keeps it: a turn resumes where that ended.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from tandem.bench.subject import BenchError
 __all__ = ["post", "replayed_by"]
 
 TIMEOUT_S = 300
+ANSWER = 16
+"""Tokens of an answer."""
 
 
 def replayed_by(url: str, key: str | None, fixture: Fixture, mode: Mode) -> list[Turn]:
@@ -23,8 +28,11 @@ def replayed_by(url: str, key: str | None, fixture: Fixture, mode: Mode) -> list
         if request.messages:
             marked = {name: f"{value}-{mode}" for name, value in fixture.headers.items()}
             headers = {**marked, "X-Tandem": mode, "X-Tandem-Client": fixture.kind, "X-Tandem-Regenerate": "0"}
-            usage = post(address, key, _body(request, mode), headers)["usage"]
-            turns.append(_turn(request, usage, fixture))
+            told = post(address, key, _body(request, mode), headers)
+            turns.append(_turn(request, told["usage"], fixture))
+            if request.answer is not None and request.step.call is None:
+                # The history that goes on with it has this very message.
+                request.answer["content"] = told["choices"][0]["message"]["content"] or ""
     return turns
 
 
@@ -33,7 +41,7 @@ def _body(request: Request, mode: Mode) -> dict[str, Any]:
     messages = [dict(message) for message in request.messages]
     if request.step.do not in ("side", "compaction"):
         messages[0]["content"] = f"[{mode[:2]}] {messages[0]['content']}"
-    body: dict[str, Any] = {"messages": messages, "max_tokens": 1, "temperature": 0}
+    body: dict[str, Any] = {"messages": messages, "max_tokens": ANSWER, "temperature": 0}
     return {**body, "tools": list(request.tools)} if request.tools else body
 
 

@@ -177,7 +177,11 @@ def report(name: str, fixture: Fixture, modes: dict[Mode, list[Turn]], grid: int
     total = [sum(turn.prompt - _found(turn) for turn in modes[mode]) for mode in MODES]
     rows.append(("read in all", "", "", "", *(f"{count:,}" for count in total)))
     apart = agree(modes, grid)
-    notes = [fixture.about, "the three agree" if not apart else f"the three do not agree in {', '.join(apart)}"]
+    within = f" within a grid line of {grid:,} tokens" if grid else ""
+    notes = [
+        fixture.about,
+        f"the three agree{within}" if not apart else f"the three do not agree in {', '.join(apart)}",
+    ]
     if fixture.moves:
         notes.append("a directory that moves out of the tools saves what raw reads again, and is counted at its turn")
     return Report(f"Session {name}: cached share of a turn's prompt", COLUMNS, tuple(rows), tuple(notes))

@@ -144,7 +144,8 @@ class Preparer(Actor[PreparerMessage]):
             raise
         finally:
             self._turns.offer(GiveUp(SLOT))  # a scheduler without room for it has ended itself
-            await window.leave(WORK, self._windows)
+            with trio.CancelScope(shield=True):  # bounded by the broker, which never waits for a job
+                await window.leave(WORK, self._windows)
 
     async def _work(self, job: _Job, window: Window, turn: Turn) -> None:
         text, (resident, _) = job.text, self._engine.resident()
@@ -161,7 +162,8 @@ class Preparer(Actor[PreparerMessage]):
                 while (message := self.inbox.receive_nowait()) is not None:
                     self._take(message)
         finally:
-            await self._host.run_verb(partial(self._engine.close, seq))
+            with trio.CancelScope(shield=True):  # bounded by one verb
+                await self._host.run_verb(partial(self._engine.close, seq))
 
     def __repr__(self) -> str:
         return f"<Preparer {self._job and self._job.conversation}>"

@@ -121,7 +121,8 @@ class ShadowReader(Actor[ReaderMessage]):
                 await self._read(window, turn)
         finally:
             self._turns.offer(GiveUp(SLOT))  # a scheduler without room for it has ended itself
-            await window.leave(WORK, self._windows)
+            with trio.CancelScope(shield=True):  # bounded by the broker, which never waits for a job
+                await window.leave(WORK, self._windows)
 
     async def _read(self, window: Window, turn: Turn) -> None:
         """One burst. Who waits for the engine waits for a chunk, not for sessions to be saved."""

@@ -53,7 +53,7 @@ def ring(start: datetime, until: datetime, alarm: Alarm | None = None) -> list[d
     return rung
 
 
-@pytest.mark.spec("OBS-015", "OBS-028")
+@pytest.mark.spec("OBS-015", "OBS-028", "JRN-001")
 def test_it_is_done_at_four_each_day() -> None:
     rung = ring(NOW.replace(hour=13, minute=7), NOW + timedelta(days=3, minutes=1))
     assert rung == [NOW + timedelta(days=day) for day in (1, 2, 3)]
@@ -77,7 +77,7 @@ def test_a_clock_that_is_set_makes_no_second_night() -> None:
     assert alarm.is_due(NOW + timedelta(days=1, hours=9))
 
 
-@pytest.mark.spec("OBS-015", "OBS-028")
+@pytest.mark.spec("OBS-015", "OBS-028", "JRN-001")
 async def test_what_is_old_goes_and_what_is_not_stays(opener: Opener, path: Path) -> None:
     old, used, new = (HiddenText.of(text, 3) for text in ("old", "old and used", "new"))
     async with opener(path, CREATED) as ledger:

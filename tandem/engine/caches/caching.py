@@ -1,7 +1,7 @@
 """What the service asks of an engine's caches: verbs beside those of `tandem.engine.verbs` (ENG-123, ENG-132, ENG-133).
 
-`upkeep`, `kept`, `configure`, `spill` and `clear` are called on the engine's thread between two requests, `disk` between
-two verbs; `caches` and `memory` from any thread at any time.
+`upkeep`, `kept`, `configure`, `spill` and `clear` are called on the engine's thread between two requests, `disk`
+between two verbs; `caches` and `memory` from any thread at any time.
 """
 
 from __future__ import annotations

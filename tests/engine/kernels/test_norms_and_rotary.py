@@ -5,13 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
-from transformers.models.qwen3_5.configuration_qwen3_5 import Qwen3_5TextConfig
-from transformers.models.qwen3_5.modeling_qwen3_5 import (
-    Qwen3_5RMSNorm,
-    Qwen3_5RMSNormGated,
-    Qwen3_5TextRotaryEmbedding,
-    apply_rotary_pos_emb,
-)
 
 from tandem.engine.kernels.norms import gated_rms_norm, rms_norm
 from tandem.engine.kernels.rotary import axes_of_pairs, rotary, rotary_table
@@ -44,6 +37,8 @@ def test_gated_rms_norm(way: Way, dtype: torch.dtype, bound: float) -> None:
 @pytest.mark.spec("ENG-008")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_norms_have_the_bits_of_the_reference(dtype: torch.dtype) -> None:
+    from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5RMSNorm, Qwen3_5RMSNormGated  # takes seconds
+
     x, gate = rows(7, 64, dtype=dtype), rows(7, 64, seed=1, dtype=dtype)
     plain, gated = Qwen3_5RMSNorm(64, EPS), Qwen3_5RMSNormGated(64, EPS)
     with torch.no_grad():
@@ -79,6 +74,9 @@ def test_rotary(way: Way, size: int, half: int, dtype: torch.dtype, bound: float
 
 @pytest.mark.spec("ENG-008")
 def test_rotary_has_the_bits_of_the_reference_on_three_axes() -> None:
+    from transformers.models.qwen3_5.configuration_qwen3_5 import Qwen3_5TextConfig
+    from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5TextRotaryEmbedding, apply_rotary_pos_emb
+
     parameters = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.25, "mrope_section": [3, 3, 2]}
     config = Qwen3_5TextConfig(head_dim=64, num_attention_heads=2, hidden_size=128, rope_parameters=parameters)
     embedding = Qwen3_5TextRotaryEmbedding(config)
