@@ -65,10 +65,12 @@ async def _one(
     client: httpx.AsyncClient, body: dict[str, Any], leaves: bool, gate: trio.CapacityLimiter, number: int
 ) -> None:
     try:
-        async with client.stream("POST", "/v1/chat/completions", json=body) as response:
-            async for _ in response.aiter_bytes():
-                if leaves:
-                    break
+        # Cancelled inside its read, the client's generators unwind by themselves.
+        with trio.CancelScope() as scope:
+            async with client.stream("POST", "/v1/chat/completions", json=body) as response:
+                async for _ in response.aiter_bytes():
+                    if leaves:
+                        scope.cancel()
     finally:
         gate.release_on_behalf_of(number)
 
@@ -77,7 +79,7 @@ async def _look(process: Process, requests: int) -> Look:
     async with httpx.AsyncClient(base_url=process.base, timeout=None) as client:
         deadline = time.monotonic() + 30
         while True:
-            health = (await client.get("/health")).json()
+            health = (await client.get("/health")).json()["inflight"]
             if (not health["running"] and not health["waiting"]) or time.monotonic() > deadline:
                 break
             await trio.sleep(0.05)

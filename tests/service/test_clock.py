@@ -27,7 +27,7 @@ async def test_six_hours_take_seconds_and_no_thread(autojump_clock: trio.testing
         assert trio.current_time() >= 6 * 3600
         sight = await harness.look()
         assert (sight.served, sight.stuck, sight.errors) == (360, (), 0)
-    assert time.process_time() - began < 60  # three on a quiet machine; of this process alone, whatever others do
+    assert time.process_time() - began < 20  # five on a quiet machine; others slow this process down by sharing a core
 
 
 @pytest.mark.spec("SCH-101", "SCH-103")

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from tandem.engine.checkpoints import embedded
-from tandem.engine.checkpoints.load import open_checkpoint
 from tandem.engine.decoding.torch_engine import TorchEngine
 from tandem.engine.errors import CheckpointError
 from tandem.engine.load import load_engine
+from tests.embedded import embedded_checkpoint
 from tests.engine.models.memory import oracle_of, quiet
 
 WINDOW = 512
@@ -45,7 +45,7 @@ def embedded_engine(embedded_path: Path) -> TorchEngine:
 @pytest.fixture(scope="session")
 def embedded_oracle(embedded_path: Path) -> Any:
     """`LlamaForCausalLM` in fp32, built from what our reader gives."""
-    checkpoint = open_checkpoint(embedded_path)
+    checkpoint = embedded_checkpoint()
     config, weights = checkpoint.config, checkpoint.weights
     inner, hidden = config.intermediate_size, config.hidden_size
     queries, keys = config.num_attention_heads * config.head_dim, config.num_key_value_heads * config.head_dim
