@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-import httpx
+import httpx2
 import trio
 from rich.console import Console
 
@@ -99,7 +99,7 @@ def fake_report() -> Report:
 
 async def _abort(base: str, number: int) -> float:
     """Milliseconds from a client's leaving until no request runs."""
-    async with httpx.AsyncClient(base_url=base, timeout=None) as client:
+    async with httpx2.AsyncClient(base_url=base, timeout=None) as client:
         body = {**_fake_body(number, ABORT_TOKEN_MS), "max_tokens": 2_000, "stream": True}
         async with client.stream("POST", "/v1/chat/completions", json=body) as response:
             lines = response.aiter_lines()

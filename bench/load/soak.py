@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
-import httpx
+import httpx2
 import trio
 from rich.console import Console
 
@@ -52,9 +52,9 @@ def _body(random_: random.Random, number: int) -> dict[str, Any]:
 
 async def _part(base: str, seed: int, count: int) -> None:
     random_ = random.Random(seed)
-    limits = httpx.Limits(max_connections=AT_ONCE * 2)
+    limits = httpx2.Limits(max_connections=AT_ONCE * 2)
     gate = trio.CapacityLimiter(AT_ONCE)
-    async with httpx.AsyncClient(base_url=base, timeout=None, limits=limits) as client, trio.open_nursery() as nursery:
+    async with httpx2.AsyncClient(base_url=base, timeout=None, limits=limits) as client, trio.open_nursery() as nursery:
         for number in range(count):
             body, leaves = _body(random_, number), random_.random() < 0.1
             await gate.acquire_on_behalf_of(number)
@@ -62,7 +62,7 @@ async def _part(base: str, seed: int, count: int) -> None:
 
 
 async def _one(
-    client: httpx.AsyncClient, body: dict[str, Any], leaves: bool, gate: trio.CapacityLimiter, number: int
+    client: httpx2.AsyncClient, body: dict[str, Any], leaves: bool, gate: trio.CapacityLimiter, number: int
 ) -> None:
     try:
         # Cancelled inside its read, the client's generators unwind by themselves.
@@ -76,7 +76,7 @@ async def _one(
 
 
 async def _look(process: Process, requests: int) -> Look:
-    async with httpx.AsyncClient(base_url=process.base, timeout=None) as client:
+    async with httpx2.AsyncClient(base_url=process.base, timeout=None) as client:
         deadline = time.monotonic() + 30
         while True:
             health = (await client.get("/health")).json()["inflight"]

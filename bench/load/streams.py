@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
+import httpx2
 import trio
 
 from tandem.bench.stats import percentile
 
 __all__ = ["Seen", "Sight", "jain", "run_streams", "watch_health"]
 
-NO_LIMIT = httpx.Timeout(None)
+NO_LIMIT = httpx2.Timeout(None)
 HEALTH_EVERY_S = 0.05
 
 
@@ -60,8 +60,8 @@ def jain(rates: Sequence[float]) -> float:
 
 async def run_streams(base: str, bodies: Sequence[Mapping[str, Any]], sight: Sight) -> list[Seen]:
     """All of them asked at the same moment; back when the last has ended."""
-    limits = httpx.Limits(max_connections=len(bodies) + 4)
-    async with httpx.AsyncClient(base_url=base, timeout=NO_LIMIT, limits=limits) as client:
+    limits = httpx2.Limits(max_connections=len(bodies) + 4)
+    async with httpx2.AsyncClient(base_url=base, timeout=NO_LIMIT, limits=limits) as client:
         seen: list[Seen] = []
         async with trio.open_nursery() as watching:
             watching.start_soon(watch_health, client, sight)
@@ -73,7 +73,7 @@ async def run_streams(base: str, bodies: Sequence[Mapping[str, Any]], sight: Sig
     return seen
 
 
-async def _read(client: httpx.AsyncClient, body: Mapping[str, Any], seen: Seen) -> None:
+async def _read(client: httpx2.AsyncClient, body: Mapping[str, Any], seen: Seen) -> None:
     full = {**body, "stream": True, "stream_options": {"include_usage": True}}
     seen.asked = time.perf_counter()
     async with client.stream("POST", "/v1/chat/completions", json=full) as response:
@@ -94,7 +94,7 @@ def _note(chunk: Mapping[str, Any], seen: Seen) -> None:
         seen.finish = choice["finish_reason"] or seen.finish
 
 
-async def watch_health(client: httpx.AsyncClient, sight: Sight) -> None:
+async def watch_health(client: httpx2.AsyncClient, sight: Sight) -> None:
     """Ask again and again until cancelled."""
     while True:
         asked = time.perf_counter()
