@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import trio
 
 from tandem.actors.kit import Reply
-from tandem.actors.outbox import Deltas, Item
+from tandem.actors.outbox import Deltas, Item, Kept
 from tandem.engine.decoding.generation import Generation
 from tandem.engine.text.reading.deltas import Finish
 
@@ -80,6 +80,12 @@ class Job:
         for generation in self.run.generations[len(self.finishes) :]:
             generation.stop(reason, trio.current_time(), detail)
             self.hand_out(generation)
+
+    def is_kept(self) -> bool:
+        """Whether the request, told so, goes on in its slot; nobody has ended it."""
+        if not self.is_leaving:
+            self.put(Kept())
+        return not self.is_leaving
 
     def answer(self) -> None:
         """Tell those who cancelled how each choice ended."""

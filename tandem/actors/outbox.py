@@ -17,6 +17,7 @@ from tandem.engine.text.reading.deltas import CallArguments, Content, Delta, Lin
 __all__ = [
     "Deltas",
     "Item",
+    "Kept",
     "LaneEnded",
     "LaneServed",
     "MemoryWait",
@@ -81,7 +82,12 @@ class LaneEnded:
     lent_s: float
 
 
-Item: TypeAlias = Deltas | PrefillProgress | NoMemory | MemoryWait | LaneServed | LaneEnded
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A run with `keeps` has ended, and the slot waits for the request's next one: the grant is still its own."""
+
+
+Item: TypeAlias = Deltas | PrefillProgress | NoMemory | MemoryWait | LaneServed | LaneEnded | Kept
 
 
 class Outbox:
@@ -144,5 +150,5 @@ def weight(item: Item) -> int:
             return sum(
                 DELTA_BYTES + (len(delta.text.encode()) if isinstance(delta, WITH_TEXT) else 0) for delta in deltas
             )
-        case PrefillProgress() | NoMemory() | MemoryWait() | LaneServed() | LaneEnded():
+        case PrefillProgress() | NoMemory() | MemoryWait() | LaneServed() | LaneEnded() | Kept():
             return DELTA_BYTES

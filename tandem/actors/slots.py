@@ -51,7 +51,8 @@ class Run:
     """`generations` are the choices of one request over one prompt: the first reads it, the others resume from there.
 
     `timeout_s` is how long the request may run from here on, all choices together. A `guest` borrows the engine: what
-    slot 0 holds is there again afterwards (SCH-043).
+    slot 0 holds is there again afterwards (SCH-043). One that `keeps` is the first of two under one grant (SCH-025):
+    unless somebody has ended it, `Kept` comes instead of the outbox's end, and `Run` or a `SlotFree` must follow.
     """
 
     request_id: str
@@ -59,6 +60,7 @@ class Run:
     outbox: Outbox
     timeout_s: float
     guest: bool = False
+    keeps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,10 @@ class Slot(Actor[SlotMessage]):
         self._guest: Job | None = None
         self._ended: dict[str, tuple[str, tuple[Finish, ...]]] = {}
         """The last request and the last guest: how each choice ended."""
+        self._is_kept = False
+        """Between the two runs of a request."""
+        self._abort: str | None = None
+        """Ends the second one, which came later."""
         self._phase: Phase = "idle"
         self._reported_at = 0.0
 
@@ -133,7 +139,7 @@ class Slot(Actor[SlotMessage]):
                 async for message in self.inbox:
                     match message:
                         case Run() if self._job is None:
-                            self._job = Job(message, trio.current_time() + message.timeout_s)
+                            self._job = self._begin(message)
                             nursery.start_soon(self._serve, self._job, nursery.cancel_scope)
                         case Run():
                             raise RuntimeError(f"{self.ref.name} was granted twice")
@@ -142,6 +148,7 @@ class Slot(Actor[SlotMessage]):
                         case Abort(reason):
                             for job in self._jobs():
                                 job.end_by(abort=reason)
+                            self._abort = reason if self._is_kept else None
                         case LaneWaiting():
                             if self._lane is not None:
                                 self._lane.is_wanted = True
@@ -151,6 +158,13 @@ class Slot(Actor[SlotMessage]):
         except Exception:
             self._queue.offer(SlotGone(self._index))  # a queue without room for it has ended itself
             raise
+
+    def _begin(self, run: Run) -> Job:
+        job = Job(run, trio.current_time() + run.timeout_s)
+        if self._abort is not None:
+            job.end_by(abort=self._abort)
+        self._is_kept, self._abort = False, None
+        return job
 
     def _jobs(self) -> list[Job]:
         return [job for job in (self._job, self._guest) if job is not None]
@@ -167,7 +181,7 @@ class Slot(Actor[SlotMessage]):
 
     async def _serve(self, job: Job, all_of_it: trio.CancelScope) -> None:
         """Run a request, then give back in the order of SCH-079: the turn, the slot, the stream."""
-        run, serving = job.run, Serving(job, self._means)
+        run, serving, is_kept = job.run, Serving(job, self._means), False
         self._report("prefilling", job)
         self._tell_keeper(Busy(self._index))
         try:
@@ -178,9 +192,12 @@ class Slot(Actor[SlotMessage]):
             self._tell_keeper(Rested(self._index))
             if serving.is_broken and self._index == 0:
                 raise EngineError("slot 0 could not be put right")
-            await self._queue.tell(SlotGone(self._index) if serving.is_broken else self._free(job))
+            self._is_kept = is_kept = run.keeps and not serving.is_broken and job.is_kept()
+            if not is_kept:
+                await self._queue.tell(SlotGone(self._index) if serving.is_broken else self._free(job))
         finally:
-            run.outbox.finish()
+            if not is_kept:
+                run.outbox.finish()
         job.answer()
         if serving.is_broken:
             log.error("[engine] %s is out of service", self.ref.name)

@@ -1,5 +1,7 @@
 """The engine's own choice question, asked through the queue as one small request (RTR-006, RTR-008 to RTR-010).
 
+One about the conversation is no request: `Asking` is what the request's own slot runs for it (RTR-019).
+
 A holder serves it at a safe point as a lane job; else an idle side slot has it, or slot 0 as a guest, whose rows stay.
 Where none of them can be had soon there is no answer: a question never waits behind a turn.
 """
@@ -25,12 +27,12 @@ from tandem.engine.errors import BadInput
 from tandem.engine.text.reading.reader import PlainReader
 from tandem.engine.verbs import SamplingRules
 from tandem.http.context import Context, new_id
-from tandem.http.entry import Entry
+from tandem.http.entry import Entry, Limits
 from tandem.http.events import End
-from tandem.http.exchange import Exchange, Limits
+from tandem.http.exchange import Exchange
 from tandem.http.openai.errors import ApiError
 
-__all__ = ["BUSY_S", "ask"]
+__all__ = ["BUSY_S", "Asking", "ask"]
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +42,6 @@ BUSY_S = 0.5
 
 async def ask(here: Context, question: Question) -> Answer:
     """The options' probabilities, or why there are none."""
-    if question.under_grant:
-        return Answer(error="engine_context_not_run")
     if question.stage != "engine":
         return Answer(error=f"no_{question.stage}")
     started = trio.current_time()
@@ -69,11 +69,10 @@ async def _asked(here: Context, question: Question) -> Answer:
         return Answer(error="engine_failed")
     is_lane = here.settings.side_lane != "off" and len(asked.prompt.ids) <= here.settings.side_lane_prompt_max
     wait_s = question.deadline_ms / 1e3 if is_lane else min(BUSY_S, question.deadline_ms / 1e3)
-    listener = _Listener()
-    generation = _generation(here, asked, listener)
+    asking = Asking(here, question, asked)
     exchange = Exchange(
         new_id("ask-"),
-        (generation,),
+        (asking.generation,),
         queue=here.queue,
         outbox=Outbox(stall_s=here.settings.client_stall_s),
         entry=Entry(
@@ -95,47 +94,55 @@ async def _asked(here: Context, question: Question) -> Answer:
     finally:
         with suppress(ActorGone):
             await exchange.aclose()
-    return _answer(question, asked, generation, listener.shares)
+    return asking.answer()
 
 
-def _generation(here: Context, asked: Asked, listener: _Listener) -> Generation:
-    """The question's prompt, whose last row is looked at; the one token after it is read by nobody."""
-    generation = Generation(
-        asked.prompt,
-        SamplingRules(),
-        limit=1,
-        reader=PlainReader(here.text),
-        end_ids=here.text.end_ids,
-        grid=here.card.anchor_grid,
-        arrived_at=trio.current_time(),
-        supervisor=listener,
-    )
-    generation.ask((), asked.options)
-    return generation
+class Asking:
+    """A question's prompt, whose last row is looked at, as a slot runs it. The token behind it, which is written where
+    the question is `alone`, is read by nobody.
+    """
 
-
-def _answer(question: Question, asked: Asked, generation: Generation, shares: Sequence[float] | None) -> Answer:
-    if shares is None:
-        timed_out = generation.finish is not None and generation.finish.reason == "timeout"
-        return Answer(error="engine_timeout" if timed_out else "engine_failed")
-    resumed = generation.prefilled.resumed
-    return Answer(
-        probabilities={option.id: share for option, share in zip(question.options, shares, strict=True)},
-        prompt_tokens=len(asked.prompt.ids),
-        prefilled=len(asked.prompt.ids) - resumed,
-        reused=resumed,
-    )
-
-
-class _Listener:
-    """Takes the answer; inserts nothing."""
-
-    def __init__(self) -> None:
-        self.shares: Sequence[float] | None = None
+    def __init__(self, here: Context, question: Question, asked: Asked, *, alone: bool = True) -> None:
+        self._question = question
+        self._asked = asked
+        self._alone = alone
+        self._shares: Sequence[float] | None = None
+        self._answered_at = 0.0
+        self.generation = Generation(
+            asked.prompt,
+            SamplingRules(),
+            limit=1,
+            reader=PlainReader(here.text),
+            end_ids=here.text.end_ids,
+            grid=here.card.anchor_grid,
+            arrived_at=trio.current_time(),
+            supervisor=self,
+        )
+        self.generation.ask((), asked.options)
 
     def look(self, _point: SafePoint) -> Sequence[work.Force | work.Ask]:
+        """Inserts nothing."""
         return ()
 
     def answered(self, answer: work.Answer) -> Sequence[work.Force | work.Ask]:
-        self.shares = answer.probabilities
+        self._shares, self._answered_at = answer.probabilities, trio.current_time()
+        if not self._alone:
+            self.generation.stop("stop", self._answered_at)
         return ()
+
+    def answer(self) -> Answer:
+        """What came of it, once the generation has ended; `ms` from the start of its work on."""
+        generation, rows = self.generation, len(self._asked.prompt.ids)
+        if self._shares is None:
+            timed_out = generation.finish is not None and generation.finish.reason == "timeout"
+            return Answer(error="engine_timeout" if timed_out else "engine_failed")
+        resumed, started_at = generation.prefilled.resumed, generation.progress.started_at or 0.0
+        return Answer(
+            probabilities={
+                option.id: share for option, share in zip(self._question.options, self._shares, strict=True)
+            },
+            ms=round(1e3 * (self._answered_at - started_at), 3),
+            prompt_tokens=rows,
+            prefilled=rows - resumed,
+            reused=resumed,
+        )

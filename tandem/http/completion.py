@@ -19,13 +19,15 @@ from tandem.engine.errors import BadInput
 from tandem.engine.grammar.masks import BranchMask
 from tandem.engine.text.images import NO_IMAGES, LoadedImages
 from tandem.engine.verbs import Mask
-from tandem.http.answering import Answering
+from tandem.http.ahead import Ahead
+from tandem.http.answering import Answering, Source
+from tandem.http.asking import Asking
 from tandem.http.body import read_body
 from tandem.http.context import Context, context, new_id
 from tandem.http.edge import at_exit
 from tandem.http.endpoint import Asked, Endpoint, Head
-from tandem.http.entry import Entry, entry_of
-from tandem.http.exchange import Exchange, Limits
+from tandem.http.entry import Entry, Limits, entry_of, with_question
+from tandem.http.exchange import Exchange
 from tandem.http.journaling import Witness, journal_end, journal_plan, log_plan
 from tandem.http.misses import tell_miss
 from tandem.http.openai import errors
@@ -34,7 +36,8 @@ from tandem.http.openai.errors import ApiError
 from tandem.http.openai.fields import shown_fields
 from tandem.http.openai.headers import check_headers
 from tandem.http.openai.requests import Request
-from tandem.http.planning import LONG_BODY_BYTES, Planned, Planning, applied
+from tandem.http.planned import Inside, Planned, applied
+from tandem.http.planning import LONG_BODY_BYTES, Planning
 from tandem.http.record import RequestRecord
 from tandem.http.replays import with_memory
 from tandem.http.responses import json_response, refusal, stream_response
@@ -89,19 +92,22 @@ class _Handling(Generic[RequestT]):
         self._endpoint = endpoint
         self._record = record
         self._planned: Planned | None = None
+        self._planning: Planning[RequestT] | None = None
+        """There where the plan waits for a question that is asked under the grant."""
+        self._masks: list[Mask | None] = []
 
     async def answer(self) -> Response:
         check_headers(self._record.headers)
         asked = await self._prepare()
-        masks = await self._masks(asked)
-        exchange = await with_memory(self._context, self._exchange(asked, masks), asked, self._record)
+        self._masks = await self._compiled(asked)
+        exchange = await self._source(asked)
         self._record.exchange = exchange
         encoders = self._endpoint.encoders(asked, self._context)
         answering = Answering(encoders, exchange, self._record, asked.request.n)
 
         async def leave() -> None:
             await answering.aclose()
-            self._log_branches(masks)
+            self._log_branches()
 
         at_exit(leave)
         if not asked.request.stream:
@@ -116,9 +122,15 @@ class _Handling(Generic[RequestT]):
         record.stream, record.model, record.choices = request.stream, request.model, request.n
         record.tell_kind(self._endpoint.messages(request), has_tools=self._endpoint.has_tools(request))
         planning = Planning(self._context, self._endpoint, record, request, size, await self._images(request))
-        planned = await planning.planned()
-        self._tell(planned)
-        request = applied(request, planned.effects)
+        self._planned = planned = await planning.planned()
+        if planned.inside is None:
+            self._tell(planned)
+        else:
+            self._planning = planning
+        return self._asked(request, planned)
+
+    def _asked(self, request: RequestT, planned: Planned) -> Asked[RequestT]:
+        request, record = applied(request, planned.effects), self._record
         record.limit, record.prompt, record.rules = planned.limit, planned.prompt, request.rules
         return Asked(
             request=request,
@@ -141,6 +153,10 @@ class _Handling(Generic[RequestT]):
 
     def close(self) -> None:
         """The request is over; its rows learn how it ended."""
+        if self._planned is not None and self._planned.inside is not None and self._planning is not None:
+            self._planned = self._planning.not_run()
+            log_plan(self._record, self._planned)
+            journal_plan(self._context, self._record, self._planned)
         if self._planned is not None:
             journal_end(self._context, self._record, self._planned)
 
@@ -169,7 +185,7 @@ class _Handling(Generic[RequestT]):
     async def _run_if_long(self, is_long: bool, purpose: str, work: Callable[..., T], *args: object) -> T:
         return await self._context.blocking.run(purpose, work, *args) if is_long else work(*args)
 
-    async def _masks(self, asked: Asked[RequestT]) -> list[Mask | None]:
+    async def _compiled(self, asked: Asked[RequestT]) -> list[Mask | None]:
         """One for each choice. A grammar is compiled in a worker thread, whatever its size (API-128)."""
         constraint, count = asked.request.constraint, asked.request.n
         if constraint is None:
@@ -180,10 +196,50 @@ class _Handling(Generic[RequestT]):
             raise errors.from_bad_input(error) from error
         return [compiled.mask(asked.prompt.thinking) for _ in range(count)]
 
-    def _exchange(self, asked: Asked[RequestT], masks: list[Mask | None]) -> Exchange:
+    async def _source(self, asked: Asked[RequestT]) -> Source:
+        """Where the answer comes from. What is decided under the grant is no answer from memory."""
+        planned = self._planned
+        if planned is None or planned.inside is None:
+            exchange = self._exchange(asked, self._generations(asked), self._entry(asked))
+            return await with_memory(self._context, exchange, asked, self._record)
+        entry = with_question(self._entry(asked), planned.inside.asked.prompt)
+        return self._exchange(asked, (), entry, self._ahead(planned.inside, asked.request))
+
+    def _exchange(
+        self, asked: Asked[RequestT], generations: tuple[Generation, ...], entry: Entry, ahead: Ahead | None = None
+    ) -> Exchange:
         context, settings = self._context, self._context.settings
-        entry = self._entry(asked)
         self._record.wait_s = entry.wait_s
+        return Exchange(
+            self._record.request_id,
+            generations,
+            queue=context.queue,
+            outbox=Outbox(stall_s=settings.client_stall_s),
+            entry=entry,
+            limits=Limits(request_timeout=settings.request_timeout, prefill_heartbeat=settings.prefill_heartbeat_s),
+            stream=asked.request.stream,
+            arrived_at=self._record.arrived_at,
+            ahead=ahead,
+        )
+
+    def _ahead(self, inside: Inside, request: RequestT) -> Ahead:
+        """The question inside the conversation, and the request as it is planned once that is answered (RTR-019)."""
+        asking = Asking(self._context, inside.question, inside.asked, alone=False)
+
+        async def then() -> tuple[Generation, ...]:
+            assert self._planning is not None
+            answer = asking.answer()
+            self._context.metrics.asked(inside.question.id, failed=answer.error is not None)
+            planned = await self._planning.decided(inside, answer)
+            self._tell(planned)
+            asked = self._asked(request, planned)
+            self._masks = await self._compiled(asked)
+            return self._generations(asked)
+
+        return Ahead(asking.generation, then, inside.asked.prompt.asked_at)
+
+    def _generations(self, asked: Asked[RequestT]) -> tuple[Generation, ...]:
+        context, masks = self._context, self._masks
         first = Generation(
             asked.prompt,
             replace(asked.request.rules, mask=masks[0]),
@@ -195,16 +251,7 @@ class _Handling(Generic[RequestT]):
             reasoning_cap=self._cap(asked),
         )
         others = [first.for_choice(index, self._reader(asked), masks[index]) for index in range(1, asked.request.n)]
-        return Exchange(
-            self._record.request_id,
-            (first, *others),
-            queue=context.queue,
-            outbox=Outbox(stall_s=settings.client_stall_s),
-            entry=entry,
-            limits=Limits(request_timeout=settings.request_timeout, prefill_heartbeat=settings.prefill_heartbeat_s),
-            stream=asked.request.stream,
-            arrived_at=self._record.arrived_at,
-        )
+        return (first, *others)
 
     def _reader(self, asked: Asked[RequestT]) -> Reader:
         reader = self._endpoint.reader(asked, self._context)
@@ -241,8 +288,8 @@ class _Handling(Generic[RequestT]):
             names=self._context.text if request.rules.logprobs is not None else None,
         )
 
-    def _log_branches(self, masks: list[Mask | None]) -> None:
+    def _log_branches(self) -> None:
         """Which of the two an answer became that could be calls or a document (API-134)."""
-        for mask in masks:
+        for mask in self._masks:
             if isinstance(mask, BranchMask) and mask.branch is not None:
                 log.info("[structured] %s branch=%s", self._record.request_id, mask.branch)

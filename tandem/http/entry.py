@@ -7,7 +7,7 @@ All that is asked of a lane job is that it be small.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tandem.actors.line import Rank
@@ -16,10 +16,12 @@ from tandem.config import Settings
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.side import side_shape
 
-__all__ = ["SHORT_SIDE", "Entry", "entry_of"]
+__all__ = ["NOTES_MOST", "SHORT_SIDE", "Entry", "Limits", "entry_of"]
 
 SHORT_SIDE = 8_192
 """Prompt rows up to which a side request is a guest of the resident prefix, so that it may overtake (SCH-012)."""
+NOTES_MOST = 8_192
+"""Prompt rows that a plan may still add under the grant (SCH-050)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,14 @@ class Entry:
     """A holder may serve it between two steps of its own."""
     is_guest: bool = False
     """Slot 0 lends it the engine: what is resident there stays, also where that is a guest itself (RTR-010)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Of a request, in seconds."""
+
+    request_timeout: float
+    prefill_heartbeat: float
 
 
 def entry_of(
@@ -62,3 +72,11 @@ def entry_of(
         wait_s=settings.request_timeout if stream or is_side else settings.queue_timeout,
         is_lane=settings.side_lane != "off" and is_small and is_plain,
     )
+
+
+def with_question(entry: Entry, prompt: Prompt) -> Entry:
+    """That of a request whose slot first reads `prompt`, which asks, and then the turn with what its plan adds. No
+    holder can serve two things, so nobody is lent to.
+    """
+    needs = replace(entry.needs, prompt=len(prompt.ids), margin=entry.needs.margin + NOTES_MOST)
+    return replace(entry, needs=needs, is_lane=False)

@@ -8,25 +8,35 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
 import trio
 
 from tandem.actors.kit import ActorGone, Ref, Reply
-from tandem.actors.outbox import Deltas, Item, LaneEnded, LaneServed, MemoryWait, NoMemory, Outbox, PrefillProgress
+from tandem.actors.outbox import (
+    Deltas,
+    Item,
+    Kept,
+    LaneEnded,
+    LaneServed,
+    MemoryWait,
+    NoMemory,
+    Outbox,
+    PrefillProgress,
+)
 from tandem.actors.queue import Enter, Granted, Leave, Lent, Place, QueueMessage, Refused, SlotFree, Where
 from tandem.actors.slots import Cancel, Run, SlotMessage
-from tandem.engine.decoding.tally import Progress
+from tandem.engine.decoding.tally import Progress, together
 from tandem.engine.text.reading.deltas import Finish
-from tandem.http.entry import Entry
+from tandem.http.ahead import Ahead
+from tandem.http.entry import Entry, Limits
 from tandem.http.events import Course, End, Event, Output, Prefilling, Silence, Waiting
 from tandem.http.openai import errors
 
 if TYPE_CHECKING:
     from tandem.engine.decoding.generation import Generation
 
-__all__ = ["Exchange", "Limits"]
+__all__ = ["Exchange"]
 
 COMMENT_S = 10.0
 """A queued stream is told where it stands, and a silent one gets a ping, this often (API-142, API-260)."""
@@ -39,14 +49,6 @@ REFUSALS: dict[str, Callable[[], errors.ApiError]] = {
 }
 LEAVE_S = 60.0
 """How long a leaving request waits for its slot's next safe point before it goes without knowing its counts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Seconds."""
-
-    request_timeout: float
-    prefill_heartbeat: float
 
 
 class _State(enum.Enum):
@@ -72,9 +74,12 @@ class Exchange:
         limits: Limits,
         stream: bool,
         arrived_at: float,
+        ahead: Ahead | None = None,
     ) -> None:
+        """With `ahead` the generations come of it, under the grant."""
         self._id = request_id
-        self._generations = generations
+        self._ahead = ahead
+        self._generations = generations if ahead is None else (ahead.first,)
         self._left = len(generations)
         self._queue = queue
         self._outbox = outbox
@@ -87,6 +92,8 @@ class Exchange:
         self._slot: Ref[SlotMessage] | None = None
         self._comment_at = arrived_at + COMMENT_S if stream else float("inf")
         self._running_since = 0.0
+        self._granted_at = 0.0
+        self._is_guest = False
         self._told_at = arrived_at
         self.course = Course()
 
@@ -104,21 +111,7 @@ class Exchange:
     @property
     def progress(self) -> Progress:
         """How far all choices together are: the prompt is read once, what they write adds up."""
-        first, *others = [generation.progress for generation in self._generations]
-        if not others:
-            return first
-        now = self._generations[self.choice].progress
-        return replace(
-            first,
-            completion=sum(each.completion for each in (first, *others)),
-            reasoning=sum(each.reasoning for each in (first, *others)),
-            rounds=sum(each.rounds for each in (first, *others)),
-            drafted=sum(each.drafted for each in (first, *others)),
-            draft_accepted=sum(each.draft_accepted for each in (first, *others)),
-            in_reasoning=now.in_reasoning,
-            in_call=now.in_call,
-            last_at=now.last_at or first.last_at,
-        )
+        return together([generation.progress for generation in self._generations], self.choice)
 
     async def next(self) -> Event:
         """The next event. Raises `ApiError` when the request is refused."""
@@ -161,7 +154,8 @@ class Exchange:
         return Enter(self._id, entry.rank, self._reply, entry.needs, lane)
 
     def _job(self, *, guest: bool = False) -> Run:
-        return Run(self._id, self._generations, self._outbox, self._limits.request_timeout, guest)
+        limit, keeps = self._limits.request_timeout, self._ahead is not None
+        return Run(self._id, self._generations, self._outbox, limit, guest, keeps)
 
     async def _answered(self, answer: Granted | Refused | Lent) -> None:
         """The queue has decided."""
@@ -172,13 +166,24 @@ class Exchange:
             case Granted(slot, ref, guest, wait_own_s):
                 self._state = _State.GRANTED
                 self.course.slot, self.course.wait_own_s = slot, wait_own_s
-                await ref.tell(self._job(guest=guest or (self._entry.is_guest and slot == 0)))
+                self._is_guest = guest or (self._entry.is_guest and slot == 0)
+                await ref.tell(self._job(guest=self._is_guest))
             case Lent(slot, ref):  # the slot has the job already
                 self.course.slot = slot
             case _:
                 assert_never(answer)
         self._slot = ref
-        self._running_since = trio.current_time()
+        self._granted_at = self._running_since = trio.current_time()
+        self._state = _State.RUNNING
+
+    async def _go_on(self, slot: Ref[SlotMessage], ahead: Ahead) -> None:
+        """What ran ahead has ended; the slot waits for what comes of it, which has the rest of the request's time."""
+        self._state, self._ahead = _State.GRANTED, None
+        self.course.missing = 0
+        self._generations = await ahead.then()
+        self._left = len(self._generations)
+        left = self._granted_at + self._limits.request_timeout - trio.current_time()
+        await slot.tell(Run(self._id, self._generations, self._outbox, max(left, 0.0), self._is_guest))
         self._state = _State.RUNNING
 
     async def _run(self) -> Event:
@@ -187,13 +192,20 @@ class Exchange:
             with trio.move_on_at(self._told_at + COMMENT_S) as silence:
                 item = await self._outbox.take()
             match item:
+                case Kept() if self._slot is not None and self._ahead is not None:
+                    await self._go_on(self._slot, self._ahead)
+                case Kept():
+                    raise RuntimeError("a slot was kept for nothing")
+                case Deltas() | NoMemory() if self._ahead is not None:
+                    pass  # what ran ahead has no reader
                 case Deltas():
                     output = Output(self._all_there_are(item))
                     self._count_ends(output)
                     return output
                 case PrefillProgress(done, total, image):
                     if self._is_heartbeat_due():
-                        return Prefilling(done, total, image)
+                        most = total if self._ahead is None else self._ahead.rows
+                        return Prefilling(min(done, most), most, image)
                 case MemoryWait(missing, _):
                     self.course.note(item)
                     if not missing:  # reading the prompt begins
@@ -253,6 +265,7 @@ class Exchange:
                         await self._queue.tell(SlotFree(self.course.slot))
                     case _State.RUNNING if self._slot is not None:
                         finishes = await self._slot.ask(lambda reply: Cancel(self._id, reply))
+                        finishes = () if self._ahead is not None else finishes
                     case _:
                         pass
             except ActorGone:
@@ -280,5 +293,7 @@ class Exchange:
         """What stands in the outbox for the row; of a lane guest the holder's delay comes after its last token."""
         while (item := self._outbox.take_nowait()) is not None:
             self.course.note(item)
+            if isinstance(item, Kept) and self._ahead is not None and self.course.slot is not None:
+                await self._queue.tell(SlotFree(self.course.slot))
         while self.course.is_lent and (item := await self._outbox.take()) is not None:
             self.course.note(item)

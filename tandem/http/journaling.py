@@ -27,7 +27,7 @@ from tandem.engine.text.reading.reader import AnswerReader
 from tandem.http.context import Context
 from tandem.http.entry import SHORT_SIDE
 from tandem.http.openai.answers import Answer
-from tandem.http.planning import Planned
+from tandem.http.planned import Planned
 from tandem.http.record import RequestRecord
 from tandem.store.journal import HiddenText, JournalRow
 

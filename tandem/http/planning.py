@@ -11,7 +11,7 @@ import datetime
 import logging
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -22,9 +22,10 @@ from tandem.actors.kit import ActorGone
 from tandem.conductor.documents import Documents
 from tandem.conductor.masking.mask import SecretMask, secret_mask
 from tandem.conductor.router.facts import AskedThinking, Facts
+from tandem.conductor.router.inside import asked_inside
 from tandem.conductor.router.kit import Kit
 from tandem.conductor.router.placing import Placed, place
-from tandem.conductor.router.plan import NO_EFFECTS, Effects, Plan, PlanRefused, Question
+from tandem.conductor.router.plan import Answer, Effects, Plan, PlanRefused, Question
 from tandem.conductor.router.planner import Planner
 from tandem.conductor.router.prepare import Prepared, prepare
 from tandem.conductor.sessions import SessionFacts, SessionView, session_key
@@ -35,13 +36,15 @@ from tandem.engine.text.prompt import Prompt
 from tandem.http.asking import ask
 from tandem.http.context import Context
 from tandem.http.endpoint import Endpoint
+from tandem.http.entry import NOTES_MOST
 from tandem.http.openai import errors
 from tandem.http.openai.requests import ChatRequest, Request, resolve_limit
 from tandem.http.openai.thinking import Budget
 from tandem.http.openai.tools import Named
+from tandem.http.planned import Begun, Inside, Planned
 from tandem.http.record import RequestRecord
 
-__all__ = ["LONG_BODY_BYTES", "Planned", "Planning", "applied", "asked_thinking"]
+__all__ = ["LONG_BODY_BYTES", "Planning", "asked_thinking"]
 
 log = logging.getLogger(__name__)
 
@@ -52,25 +55,8 @@ LONG_PROMPT_BYTES = 8_000
 """Above this, rendering and tokenising may take over 5 ms and goes to a worker thread (SCH-113)."""
 LONG_BODY_BYTES = 1_000_000
 """Above this, so does decoding the body."""
+NOT_RUN = "engine_context_not_run"
 NO_CONVERSATION = Conversation(messages=())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """What joins the queue."""
-
-    prompt: Prompt
-    limit: int
-    effects: Effects = NO_EFFECTS
-    mask: SecretMask | None = None
-    is_side: bool | None = None
-    """None: its shape tells, as on the raw path."""
-    plan: Plan | None = None
-    prepared: Prepared | None = None
-    placed: Placed | None = None
-    documents: Documents | None = None
-    ms: float = 0.0
-    """What planning took, its questions included."""
 
 
 class Planning(Generic[RequestT]):
@@ -92,6 +78,8 @@ class Planning(Generic[RequestT]):
         self._size = size
         self._images = images
         self._is_long = size > LONG_PROMPT_BYTES or bool(images.pictures)
+        self._begun: Begun | None = None
+        self._ms = 0.0
 
     async def planned(self) -> Planned:
         """Raises `ApiError`."""
@@ -105,23 +93,62 @@ class Planning(Generic[RequestT]):
         session = self._here.sessions.open(prepared.session)
         self._record.session = session.key
         prompt = await self._rendered(session, prepared)
-        limit = self._limit(prompt)
-        plan = await self._plan(kit, prepared, session, prompt)
-        placed = await self._run(self._is_long, place, kit, plan, prompt, self._here.card.max_len - 1 - len(prompt.ids))
+        self._begun = begun = Begun(
+            documents=documents,
+            kit=kit,
+            prepared=prepared,
+            session=session,
+            prompt=prompt,
+            limit=self._limit(prompt),
+            planner=Planner(kit, prepared, session, prompt_tokens=prompt.client_tokens),
+        )
+        step = await self._asked(begun)
+        if isinstance(step, Question) and (inside := await self._inside(begun, step)) is not None:
+            effects = Effects(under_plan=prepared.resolution.mode == "on")
+            self._ms = 1e3 * (trio.current_time() - started)
+            is_side = False if effects.under_plan else None
+            return Planned(prompt=prompt, limit=begun.limit, effects=effects, is_side=is_side, inside=inside)
+        plan = await self._decided(begun, Answer(error=NOT_RUN)) if isinstance(step, Question) else step
+        return await self._placed(begun, plan, self._here.card.max_len - 1 - len(prompt.ids), started)
+
+    async def decided(self, inside: Inside, answer: Answer) -> Planned:
+        """The plan, now that the question inside the conversation has its answer (or none)."""
+        assert self._begun is not None
+        begun, started = self._begun, trio.current_time()
+        plan = await self._decided(begun, answer)
+        # Nothing may be put in that the slot was not chosen for (SCH-050).
+        room = min(self._here.card.max_len - 1, len(inside.asked.prompt.ids) + NOTES_MOST) - len(begun.prompt.ids)
+        return await self._placed(begun, plan, room, started)
+
+    def not_run(self) -> Planned:
+        """For the row of a request that ended before its question was answered (SCH-025); no session learns of it."""
+        assert self._begun is not None
+        begun = self._begun
+        step = begun.planner.next(Answer(error=NOT_RUN))
+        while isinstance(step, Question):
+            step = begun.planner.next(Answer(error=NOT_RUN))
+        placed = Placed(begun.prompt)
+        return Planned(
+            prompt=begun.prompt, limit=begun.limit, plan=step, prepared=begun.prepared, placed=placed, ms=self._ms
+        )
+
+    async def _placed(self, begun: Begun, plan: Plan, room: int, started: float) -> Planned:
+        prompt, prepared = begun.prompt, begun.prepared
+        placed = await self._run(self._is_long, place, begun.kit, plan, prompt, room)
         placed = self._fitting(placed, prompt)
         if placed.delta is not None:
-            self._here.sessions.commit(session, placed.delta)
+            self._here.sessions.commit(begun.session, placed.delta)
         return Planned(
             prompt=placed.prompt,
-            limit=self._within(limit, placed.prompt, plan.effects),
+            limit=self._within(begun.limit, placed.prompt, plan.effects),
             effects=plan.effects,
             mask=await self._mask(plan.effects),
             is_side=plan.turn == "side" if plan.mode == "on" else None,
             plan=plan,
             prepared=prepared,
             placed=placed,
-            documents=documents,
-            ms=1e3 * (trio.current_time() - started),
+            documents=begun.documents,
+            ms=self._ms + 1e3 * (trio.current_time() - started),
         )
 
     async def _raw(self) -> Planned:
@@ -180,12 +207,25 @@ class Planning(Generic[RequestT]):
             self._endpoint.prompt_field,
         )
 
-    async def _plan(self, kit: Kit, prepared: Prepared, session: SessionView, prompt: Prompt) -> Plan:
-        planner = Planner(kit, prepared, session, prompt_tokens=prompt.client_tokens)
+    async def _asked(self, begun: Begun) -> Plan | Question:
+        """The plan, or the question that only the request's own slot can answer."""
+        planner = begun.planner
         step = await self._run(self._is_long, planner.next)
-        while isinstance(step, Question):
+        while isinstance(step, Question) and not step.under_grant:
             answer = await ask(self._here, step)
             step = await self._run(self._is_long, planner.next, answer)
+        return step
+
+    async def _inside(self, begun: Begun, question: Question) -> Inside | None:
+        given = begun.kit, self._here.text, begun.prepared, begun.session, question, begun.prompt
+        asked = await self._run(self._is_long, asked_inside, *given, self._here.card.max_len)
+        return None if asked is None else Inside(question, asked)
+
+    async def _decided(self, begun: Begun, answer: Answer) -> Plan:
+        """Under the grant nothing more is asked: it would wait for its own holder (RTR-023)."""
+        step = await self._run(self._is_long, begun.planner.next, answer)
+        while isinstance(step, Question):
+            step = await self._run(self._is_long, begun.planner.next, Answer(error="under_grant"))
         return step
 
     def _fitting(self, placed: Placed, prompt: Prompt) -> Placed:
@@ -233,20 +273,6 @@ class Planning(Generic[RequestT]):
 
     async def _run(self, is_long: bool, work: Callable[..., T], *args: object) -> T:
         return await self._here.blocking.run("prompt", work, *args) if is_long else work(*args)
-
-
-def applied(request: RequestT, effects: Effects) -> RequestT:
-    """The request as its plan has it sampled and capped; itself where the plan leaves that alone."""
-    rules, sampling = request.rules, effects.sampling
-    if sampling.rules:
-        rules = replace(rules, **sampling.rules)
-    if effects.drop_ngram:
-        rules = replace(rules, no_repeat_ngram=0)
-    if rules is not request.rules:
-        request = replace(request, rules=rules)
-    if effects.decides_cap and isinstance(request, ChatRequest):
-        request = replace(request, budget=replace(request.budget, cap=effects.cap))
-    return request
 
 
 def asked_thinking(budget: Budget) -> AskedThinking:

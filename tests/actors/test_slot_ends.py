@@ -10,7 +10,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tandem.actors.kit import ActorGone, Ref, Reply
 from tandem.actors.line import Rank
-from tandem.actors.outbox import Outbox, PrefillProgress
+from tandem.actors.outbox import Kept, Outbox, PrefillProgress
 from tandem.actors.queue import Drain, Enter, Granted, Lent, Refused, SlotFree
 from tandem.actors.slots import Abort, Run
 from tandem.actors.turns import GiveUp
@@ -122,6 +122,34 @@ async def test_an_abort_ends_what_runs_with_an_error(autojump_clock: MockClock) 
         assert request.ended_at == pytest.approx(1.1)
         assert (request.finish.reason, request.finish.detail) == ("error", "the server is stopping")
         assert request.finish.usage.completion == 11
+        await box.rest()
+
+
+@pytest.mark.spec("SCH-024", "SCH-025")
+@pytest.mark.parametrize("aborted", [False, True])
+async def test_a_run_that_keeps_is_followed_under_the_same_grant(autojump_clock: MockClock, aborted: bool) -> None:
+    async with open_box() as (box, nursery):
+        request, outbox = Request("r1", Outbox(stall_s=60)), Outbox(stall_s=60)
+        granted = await box.enter("r1")
+        await granted.ref.tell(Run("r1", (box.generation({"say": "first"}),), outbox, 60.0, keeps=True))
+        items = [await outbox.take()]
+        while not isinstance(items[-1], Kept):
+            items.append(await outbox.take())
+        other = trio.Event()
+
+        async def wait_in_line() -> None:
+            await box.run({"say": "another"})
+            other.set()
+
+        nursery.start_soon(wait_in_line)
+        await trio.sleep(10)
+        assert not other.is_set(), "the slot is not free"
+        if aborted:
+            await box.slots[0].ref.tell(Abort("the server is stopping"))
+        await granted.ref.tell(Run("r1", (box.generation({"say": "then"}),), request.outbox, 60.0))
+        await request.read()
+        assert request.finish.reason == ("error" if aborted else "stop")
+        await other.wait()
         await box.rest()
 
 

@@ -21,9 +21,10 @@ from tandem.engine.fake import FakeEngine
 from tandem.engine.text.reading.deltas import Content, Finish, Timings, Usage
 from tandem.engine.text.reading.reader import PlainReader
 from tandem.engine.verbs import SamplingRules
-from tandem.http.entry import Entry
+from tandem.http.ahead import Ahead
+from tandem.http.entry import Entry, Limits
 from tandem.http.events import End, Event, Output, Silence, Waiting
-from tandem.http.exchange import Exchange, Limits
+from tandem.http.exchange import Exchange
 from tandem.http.openai.errors import ApiError
 
 T = TypeVar("T")
@@ -35,36 +36,36 @@ END = Deltas(0, [Content("yes"), FINISH])
 class Way:
     """An exchange whose messages to queue and slot the test reads and answers."""
 
-    def __init__(self, *, stream: bool = True, is_lane: bool = False, wait_s: float = 100.0) -> None:
+    def __init__(
+        self, *, stream: bool = True, is_lane: bool = False, wait_s: float = 100.0, first: Generation | None = None
+    ) -> None:
         self.queue_ref: Ref[Any]
         self.slot_ref: Ref[Any]
         self.queue_ref, self.queue = open_mailbox("queue", 16)
         self.slot_ref, self.slot = open_mailbox("slot", 16)
         self.outbox = Outbox(stall_s=60)
-        engine = FakeEngine()
-        generation = Generation(
-            engine.text.read("hi"),
-            SamplingRules(),
-            limit=8,
-            reader=PlainReader(engine.text),
-            end_ids=engine.text.end_ids,
-            grid=engine.card.anchor_grid,
-            arrived_at=trio.current_time(),
-        )
+        self.generation = generation()
+        self.planned = trio.Event()
         self.exchange = Exchange(
             "r",
-            (generation,),
+            () if first else (self.generation,),
             queue=self.queue_ref,
             outbox=self.outbox,
             entry=Entry(rank=Rank.TURN, needs=Needs(prompt=2, output=8), wait_s=wait_s, is_lane=is_lane),
             limits=Limits(request_timeout=1000, prefill_heartbeat=5),
             stream=stream,
             arrived_at=trio.current_time(),
+            ahead=Ahead(first, self.then, rows=1) if first else None,
         )
         self.events: list[tuple[float, Event]] = []
         self.error: ApiError | None = None
         self.finishes: tuple[Finish, ...] = ()
         self.closed = trio.Event()
+
+    async def then(self) -> tuple[Generation, ...]:
+        """What follows the run ahead, once the test lets it be planned."""
+        await self.planned.wait()
+        return (self.generation,)
 
     async def serve(self) -> None:
         """The request's task."""
@@ -97,6 +98,19 @@ class Way:
         self.put(END)
         self.outbox.finish()
         await self.closed.wait()
+
+
+def generation() -> Generation:
+    engine = FakeEngine()
+    return Generation(
+        engine.text.read("hi"),
+        SamplingRules(),
+        limit=8,
+        reader=PlainReader(engine.text),
+        end_ids=engine.text.end_ids,
+        grid=engine.card.anchor_grid,
+        arrived_at=trio.current_time(),
+    )
 
 
 async def told(inbox: Inbox[Any], kind: type[T]) -> T:

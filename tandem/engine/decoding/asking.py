@@ -7,16 +7,16 @@ the last grid line before that point, on rows that a cold run would have written
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from tandem.engine.errors import NumericalError
-from tandem.engine.text.prompt import Prompt, Span
+from tandem.engine.text.asking import asking_prompt
+from tandem.engine.text.prompt import Prompt
 from tandem.engine.verbs import Engine, RowsT, SeqT
 
-__all__ = ["ask_in_prompt", "asking_prompt", "shares_of"]
+__all__ = ["ask_in_prompt", "shares_of"]
 
 
 def ask_in_prompt(
@@ -35,18 +35,6 @@ def ask_in_prompt(
         return engine.ask(seq, (), options)
     finally:
         engine.close(seq)
-
-
-def asking_prompt(prompt: Prompt, parting: int, question: Sequence[int]) -> Prompt:
-    """The prompt of such a question: the first `parting` rows of the turn's, then the ids of `question`."""
-    if not 0 < parting <= len(prompt.ids) or not question:
-        raise ValueError(f"a question needs ids, and a parting point within the {len(prompt.ids)} rows, not {parting}")
-    ids = (*prompt.ids[:parting], *question)
-    spans = (Span("client", 0, parting), Span("question", parting, len(ids)))
-    images = tuple(image for image in prompt.images if image.start < parting)
-    if images and images[-1].stop > parting:
-        raise ValueError(f"row {parting} is inside an image; a question comes before or after it")
-    return replace(prompt, ids=ids, spans=spans, insertion=parting, images=images, head=0, session=None)
 
 
 def shares_of(row: Tensor, options: Sequence[int], position: int) -> tuple[float, ...]:

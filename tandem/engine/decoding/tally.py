@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tandem.engine.decoding.seams import Reader
@@ -10,7 +11,7 @@ from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.reading.deltas import Timings, Usage
 from tandem.engine.verbs import NOTHING_SPENT, Accepted, Spent
 
-__all__ = ["Progress", "Tally"]
+__all__ = ["Progress", "Tally", "together"]
 
 _OF_A_SESSION = ("end", "parked", "store", "disk_end")
 """Caches that hold a conversation as it stood when it was left."""
@@ -127,3 +128,21 @@ class Tally:
 
 def _ms(seconds: float) -> float:
     return seconds * 1000.0
+
+
+def together(choices: Sequence[Progress], written: int) -> Progress:
+    """How far the choices of one request are, `written` the one in hand: the prompt is read once, the rest adds up."""
+    if len(choices) == 1:
+        return choices[0]
+    first, now = choices[0], choices[written]
+    return replace(
+        first,
+        completion=sum(each.completion for each in choices),
+        reasoning=sum(each.reasoning for each in choices),
+        rounds=sum(each.rounds for each in choices),
+        drafted=sum(each.drafted for each in choices),
+        draft_accepted=sum(each.draft_accepted for each in choices),
+        in_reasoning=now.in_reasoning,
+        in_call=now.in_call,
+        last_at=now.last_at or first.last_at,
+    )
