@@ -54,14 +54,14 @@ def test_a_conversation_outlives_its_server(tmp_path: Path) -> None:
         cold = say(first, asked)
         lines = cold["usage"]["prompt_tokens"] // GRID
         assert (cached(cold), lines > 2) == (0, True)
-        until(lambda: on_disk(first) == lines)
+        until(lambda: on_disk(first) >= lines)
     finally:
         first.kill()
 
     more = ({"role": "assistant", "content": "Nothing."}, {"role": "user", "content": "And the dog?"})
     second = serve(tmp_path, "--disk-cache", "read")
     try:
-        assert on_disk(second) == lines
+        assert on_disk(second) >= lines
         warm = say(second, asked, *more)
         assert cached(warm) >= (lines - 1) * GRID
     finally:

@@ -24,8 +24,12 @@ NAMES = (
 )
 MARK = {name: f"zq{name}xk" for name in NAMES.split()}
 MARKS = tuple(MARK.values())
-KEYED = ("ledger.sqlite3", "/v1/conductor/")
-"""Sinks that name a session by the key its client gave it (OBS-019)."""
+JOURNAL = ("ledger.sqlite3", "/v1/conductor/")
+"""Where the digest of a user's newest message stands, which the class question was asked of (JRN-003)."""
+DIGESTED = tuple(MARK[name] for name in ("user", "say", "think", "argument"))
+"""What the newest messages hold, their scripts among it."""
+KEYED = (*JOURNAL, "state/sessions.json")
+"""Sinks that name a session by the key its client gave it (OBS-019, NOTE-009)."""
 PIXEL = "data:image/png;base64,zqimagexk"
 
 
@@ -178,9 +182,11 @@ def test_no_sink_holds_what_was_said(start: Start) -> None:
 
 
 def forbidden(sink: str, content: bytes) -> list[str]:
-    """The marks in what a sink holds, but for a session's key where it belongs."""
-    marks = [mark for mark in (*MARKS, PEER) if mark.encode() in content]
-    return [mark for mark in marks if mark != MARK["session"] or not any(part in sink for part in KEYED)]
+    """The marks in what a sink holds, but for a session's key and a message's digest where they belong."""
+    allowed = [MARK["session"]] if any(part in sink for part in KEYED) else []
+    if any(part in sink for part in JOURNAL):
+        allowed += DIGESTED
+    return [mark for mark in (*MARKS, PEER) if mark.encode() in content and mark not in allowed]
 
 
 def files(home: Path) -> dict[str, bytes]:
