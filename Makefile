@@ -6,7 +6,7 @@ VENV ?= .venv
 ARGS ?=
 
 ALONE := $(patsubst %,tests/e2e/test_%.py,edge feeds health hypercorn leaving malformed shutdown) \
-	tests/browser tests/store/test_crash.py
+	tests/store/test_crash.py
 CLIENTS_ALL := opencode ai-sdk hermes tool-eval-bench langchain aider open-webui
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -51,12 +51,18 @@ $(CLIENTS): tools/install_clients.py | $(BIN)/python
 
 clients: $(CLIENTS) ## Install the real clients that the tests drive.
 
-# What looks at the clock runs alone, the rest shares the cores; in order, since the files with the fewest tests, which
-# would come last, are not the shortest. One thread each: two teams of threads on the same cores wait for each other.
-# Status 5 is "no tests": ARGS may choose from one of the two alone.
+# The browser has a process of its own beside the two workers: it waits for what it sees, however long that takes. What
+# looks at the clock comes last and runs alone. The rest shares the cores; in order, since the files with the fewest
+# tests, which would come last, are not the shortest. One thread each: two teams of threads on the same cores wait for
+# each other. Status 5 is "no tests": ARGS may choose from one of the three alone.
+RUN := $(BIN)/python -m pytest -m 'not slow and not gpu'
 test: $(STAMP) $(CLIENTS) ## Run the tests that need neither long nor a GPU.
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow and not gpu' -n 2 --dist loadfile --no-loadscope-reorder $(ALONE:%=--ignore=%) $(ARGS) || [ $$? -eq 5 ]
-	@$(BIN)/python -m pytest -m 'not slow and not gpu' $(ALONE) $(ARGS) || [ $$? -eq 5 ]
+	@seen=$$(mktemp); status=0; \
+	OMP_NUM_THREADS=1 $(RUN) tests/browser $(ARGS) >$$seen 2>&1 & browser=$$!; \
+	OMP_NUM_THREADS=1 $(RUN) -n 2 --dist loadfile --no-loadscope-reorder --ignore=tests/browser $(ALONE:%=--ignore=%) $(ARGS) || [ $$? -eq 5 ] || status=1; \
+	wait $$browser || [ $$? -eq 5 ] || status=1; \
+	cat $$seen; rm -f $$seen; exit $$status
+	@$(RUN) $(ALONE) $(ARGS) || [ $$? -eq 5 ]
 
 test-full: $(STAMP) $(CLIENTS) ## Run the slow tests too.
 	@$(BIN)/python -m pytest -m 'not gpu' $(ARGS)

@@ -7,7 +7,7 @@ import pytest
 from bench.load.serving import tandem
 from bench.load.soak import soak
 
-REQUESTS, PARTS = 150, 3
+REQUESTS, PARTS = 80, 2
 GROWTH = 24 << 20
 """What caches, pools and the journal's ring may still take after the first part."""
 

@@ -42,6 +42,7 @@ def write(engine: TorchEngine, prompts: list[str]) -> list[Run]:
     return [Run.of(each[:COUNT], engine.text.end_ids) for each in steps]
 
 
+@pytest.mark.slow
 @pytest.mark.spec("ENG-162", "ENG-163", "SCH-069")
 def test_each_text_is_its_text_alone(embedded_path: Path) -> None:
     engine = load_engine(embedded_path, max_len=128, drafter="lookup", parallel=2, side_max_len=128, floor=0)
