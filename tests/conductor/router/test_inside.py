@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from tandem.conductor.router.questions import within
-from tandem.engine.decoding.asking import ask_in_prompt, asking_prompt
+from tandem.engine.decoding.asking import ask_in_prompt
 from tandem.engine.decoding.generation import Generation
 from tandem.engine.decoding.seams import SafePoint
 from tandem.engine.decoding.torch_engine import TorchEngine
 from tandem.engine.decoding.work import Answer, Ask, Ended, Force, Prefill, perform
 from tandem.engine.load import load_engine
+from tandem.engine.text.asking import asking_prompt
 from tandem.engine.text.model import Conversation
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.reading.reader import PlainReader
