@@ -1,6 +1,7 @@
 """What holds for every test."""
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -28,3 +29,13 @@ def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """A developer's own TANDEM_* variables change no test."""
     for name in [each for each in os.environ if each.startswith(ENV_PREFIX)]:
         monkeypatch.delenv(name)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those that nightly.txt names are slow."""
+    lines = (Path(__file__).parent / "nightly.txt").read_text("utf-8").splitlines()
+    named = {line for line in lines if line and not line.startswith("#")}
+    for item in items:
+        path, _, rest = item.nodeid.partition("::")
+        if path in named or f"{path}::{rest.partition('[')[0]}" in named:
+            item.add_marker("slow")
