@@ -26,7 +26,7 @@ MARK = {name: f"zq{name}xk" for name in NAMES.split()}
 MARKS = tuple(MARK.values())
 JOURNAL = ("ledger.sqlite3", "/v1/conductor/")
 """Where the digest of a user's newest message stands, which the class question was asked of (JRN-003)."""
-DIGESTED = tuple(MARK[name] for name in ("user", "say", "think", "argument"))
+DIGESTED = tuple(MARK[name] for name in ("user", "say", "think"))
 """What the newest messages hold, their scripts among it."""
 KEYED = (*JOURNAL, "state/sessions.json")
 """Sinks that name a session by the key its client gave it (OBS-019, NOTE-009)."""

@@ -59,11 +59,3 @@ def test_an_actor_is_given_references_to_others_and_not_the_others(path: Path) -
     assert imported & (classes - own) == set() or path.name == WIRING
     if path.name not in CHANNELS:
         assert "open_memory_channel" not in set(names(tree)), "inboxes, replies and outboxes are all the channels"
-
-
-@pytest.mark.spec("SCH-003")
-def test_no_channel_is_unbounded() -> None:
-    for path in ACTORS:
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and "open_memory_channel" in ast.unparse(node.func):
-                assert "inf" not in ast.unparse(node)
