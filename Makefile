@@ -5,8 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
 
-ALONE := $(patsubst %,tests/e2e/test_%.py,edge feeds health hypercorn leaving malformed shutdown) \
-	tests/store/test_crash.py
+ALONE := $(patsubst %,tests/e2e/test_%.py,edge feeds health)
 CLIENTS_ALL := opencode ai-sdk hermes tool-eval-bench langchain aider open-webui
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -14,15 +13,15 @@ PEERS := $(VENV)/.installed-peers
 CLIENTS := $(VENV)/.installed-clients
 TYPESCRIPT := typescript@7.0.2
 TSC := $(VENV)/node/.installed-$(TYPESCRIPT)
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt
+INSTALL := $(BIN)/python -m tools.install $(BIN)/python -c constraints.txt
 FLAKE8_ASYNC := --startable-in-context-manager=run,serve,supervise \
 	--enable=ASYNC1,ASYNC2,ASYNC4,ASYNC900 --disable=ASYNC124
 ASYNC_WORDS := \b(async|trio|anyio|asyncio)\b|BaseException|ExceptionGroup|except(\*|:)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup serve clients test test-full test-clients fuzz check check-rules check-types format \
-	coverage-spec docs bench clean
+.PHONY: help setup serve clients test test-full test-clients fuzz check check-rules check-types check-imports \
+	format coverage-spec docs bench clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -31,20 +30,23 @@ setup: $(STAMP) ## Make the virtual environment.
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Tandem needs Python 3.11 or later: make PYTHON=python3.11 …")'
-	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PYTHON) -m venv --clear --without-pip $(VENV)
 
-# torch first: a CPU build that is there already is then not replaced by what another package asks for.
-$(STAMP): pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing Tandem into $(VENV); the first time takes some minutes." >&2
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip
-	@$(PIP) torch==2.13.0
-	@$(PIP) -e '.[dev]'
+# By the pip that Python has, where it has one: to unpack the one of its library takes longer.
+SEED := --disable-pip-version-check --quiet install -c constraints.txt pip uv
+$(BIN)/uv: | $(BIN)/python
+	@$(PYTHON) -m pip --python $(BIN)/python $(SEED) 2>/dev/null || \
+		{ $(BIN)/python -m ensurepip >/dev/null && $(BIN)/python -m pip $(SEED); }
+
+$(STAMP): pyproject.toml constraints.txt | $(BIN)/uv
+	@echo "Installing Tandem into $(VENV); the first time takes a minute or more." >&2
+	@$(INSTALL) -e '.[dev]'
 	@touch $@
 
 serve: $(STAMP) ## Serve the embedded model, fetched first where it is missing, on 127.0.0.1:8000.
 	@$(BIN)/tandem serve --usage-ledger usage/ledger.sqlite3 --conductor-config conductor --suffix-store suffix --disk-cache on $(ARGS)
 
-$(CLIENTS): tools/install_clients.py | $(BIN)/python
+$(CLIENTS): tools/install_clients.py | $(BIN)/uv
 	@echo "Installing the clients that the tests drive." >&2
 	@$(BIN)/python -m tools.install_clients
 	@touch $@
@@ -80,7 +82,7 @@ $(TSC): | $(BIN)/python
 	@npm install --silent --no-audit --no-fund --no-save --prefix $(VENV)/node $(TYPESCRIPT)
 	@touch $@
 
-check: check-rules check-types ## Format, lint, types (Python and JavaScript), and who imports whom.
+check: check-rules check-types check-imports ## Format, lint, types (Python and JavaScript), and who imports whom.
 
 # flake8-async reads some hundred lines a second, so it gets only the files in which its rules can find anything.
 check-rules: $(STAMP) $(TSC)
@@ -88,10 +90,12 @@ check-rules: $(STAMP) $(TSC)
 	@$(BIN)/ruff check --quiet .
 	@$(VENV)/node/node_modules/.bin/tsc -p tools/dashboard
 	@$(BIN)/flake8-async $(FLAKE8_ASYNC) $$(grep -rlE --include='*.py' '$(ASYNC_WORDS)' tandem)
-	@$(BIN)/python -m pytest -q tests/project/test_imports.py
 
 check-types: $(STAMP)
 	@$(BIN)/mypy
+
+check-imports: $(STAMP)
+	@$(BIN)/python -m pytest -q tests/project/test_imports.py
 
 format: $(STAMP) ## Format the code and sort its imports.
 	@$(BIN)/ruff check --quiet --fix . || true
@@ -100,13 +104,15 @@ format: $(STAMP) ## Format the code and sort its imports.
 coverage-spec: $(STAMP) ## List the requirements of docs/spec/ with and without a test.
 	@$(BIN)/python -m tools.coverage_spec
 
+docs: SCHEMA = tandem/conductor/monitor/supervisor.schema.json
 docs: $(STAMP) ## Write docs/settings.md and docs/fields.md anew.
 	@$(BIN)/python -m tools.settings_doc
+	@$(BIN)/tandem policy check --schema > $(SCHEMA).new && mv $(SCHEMA).new $(SCHEMA)
 	@$(BIN)/python -m tools.conductor_schemas
 	@$(BIN)/python -m tools.fields_doc
 
 $(PEERS): $(STAMP)
-	@$(PIP) -e '.[bench]'
+	@$(INSTALL) -e '.[bench]'
 	@touch $@
 
 bench: $(PEERS) ## Measure beside llama.cpp and transformers; tables go to bench/results/. A quiet machine, four minutes.

@@ -19,6 +19,7 @@ __all__ = ["CLIENTS", "FAILED", "FOLDER", "INSTALLED", "Client", "install"]
 FOLDER = Path(sys.prefix) / "clients"
 INSTALLED, FAILED = ".installed", ".failed"
 TIMEOUT_S = 600.0
+INSTALL = Path(__file__).with_name("install.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,8 @@ def _commands(client: Client, folder: Path) -> list[list[str]]:
         flags = ["--no-audit", "--no-fund", "--loglevel=error", "--prefix", str(folder)]
         return [["npm", "install", *flags, *client.packages]]
     return [
-        [sys.executable, "-m", "venv", str(folder)],
-        [str(folder / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", *client.packages],
+        [sys.executable, "-m", "venv", "--without-pip", str(folder)],
+        [sys.executable, str(INSTALL), str(folder / "bin" / "python"), *client.packages],
     ]
 
 

@@ -138,7 +138,7 @@ class TestStream:
             [choice] = stream.get_final_completion().choices
         assert choice.message.parsed == DRAWING
         grown = [event.parsed for event in events if event.type == "content.delta"]
-        assert {"title": "Küste"}.items() <= dict(grown[-1] or {}).items()  # type: ignore[call-overload]
+        assert {"title": "Küste"}.items() <= dict(grown[-1] or {}).items()
         assert len(grown) > 10
         [done] = [event for event in events if event.type == "content.done"]
         assert done.parsed == DRAWING

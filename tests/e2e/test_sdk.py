@@ -95,7 +95,8 @@ def test_a_seed_repeats_its_text(sdk: OpenAI) -> None:
         made = sdk.chat.completions.create(
             model="any", messages=user("Tell a story."), max_tokens=9, seed=seed, temperature=1
         )
-        return made.choices[0].message.content
+        text: str | None = made.choices[0].message.content
+        return text
 
     first, again, other = answer(7), answer(7), answer(8)
     assert first == again

@@ -53,6 +53,34 @@ def test_covered_and_uncovered(project: Path, capsys: pytest.CaptureFixture[str]
     ]
 
 
+SLOW = """
+import pytest
+
+class TestIt:
+    @pytest.mark.slow
+    @pytest.mark.spec("API-001")
+    def test_marked(self): ...
+
+    @pytest.mark.spec("API-002")
+    def test_listed(self): ...
+
+    def test_quick(self): ...
+"""
+
+
+@pytest.mark.parametrize("nightly", ["tests/test_x.py::TestIt::test_listed\n", "# all\ntests/test_x.py\n"])
+def test_what_only_slow_tests_claim_has_a_star(project: Path, capsys: pytest.CaptureFixture[str], nightly: str) -> None:
+    (project / "tests/test_x.py").write_text(SLOW)
+    (project / "tests/nightly.txt").write_text(nightly)
+    assert main(project) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[1] == "  covered   API-001* API-002*"
+    assert said[-1] == "*: 2 of them by slow tests alone, which `make test` leaves out"
+    (project / "tests/test_y.py").write_text('import pytest\npytestmark = pytest.mark.spec("API-002")\n')
+    assert main(project) == 0
+    assert capsys.readouterr().out.splitlines()[1] == "  covered   API-001* API-002"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "error"),
     [
