@@ -219,6 +219,7 @@ def build_engine(
         sampling={} if sampling is None else sampling.offered,
         weights=report or {},
         conductor=fit_of(config),
+        tokenizer_sha256=text.sha256,
     )
     try:
         return TorchEngine(

@@ -13,8 +13,7 @@ sequence make it part of it. An engine can be lent: between `borrow` and `give_b
 by the same verbs, and what the holder had is there again afterwards, bit for bit.
 
 A service may serve several sequences at once: `slots` are engines of one sequence each over the same weights. Each has
-all the verbs; one `verify` of slot 0 may take a pair of every slot, and reads the weights once for all (ENG-160,
-ENG-162).
+all the verbs; one `verify` of slot 0 may take a pair of every slot, and reads the weights once (ENG-160, ENG-162).
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from tandem.engine.text.images import Geometry
     from tandem.engine.text.model import TextModel
     from tandem.engine.text.prompt import Prompt
+    from tandem.engine.text.replay import Written
 
 __all__ = [
     "EMPTY_TREE",
@@ -184,6 +184,8 @@ class ModelCard:
     """The load report that /health serves as `weights` (ENG-031)."""
     conductor: Mapping[str, object] = field(default_factory=dict)
     """Fit keys that its adapter declares (FIT-004); empty: the conductor's documents as written."""
+    tokenizer_sha256: str = ""
+    """Of its tokenizer; who has another may be given no token ids (ROL-004). Empty: not known."""
 
 
 class Loan(Protocol):
@@ -236,10 +238,9 @@ class Engine(Protocol[SeqT, RowsT]):
     def trim(self, seq: SeqT, count: int) -> None:
         """Keep the first `count` tokens of the last accept, where it is pending still; 0 is `discard`."""
 
-    def force(self, seq: SeqT, ids: Sequence[int], *, hidden: bool = False) -> None:
-        """Forward `ids` after the current end, unsampled (ENG-040). The client is not shown what is `hidden`, so its
-        next prompt lacks it (ENG-111).
-        """
+    def force(self, seq: SeqT, ids: Sequence[int], *, hidden: bool = False, dropped: int = 0) -> None:
+        """Forward `ids` after the current end, unsampled (ENG-040). Where they are `hidden`, the client's next prompt
+        lacks them and the `dropped` tokens right before them (ENG-111)."""
 
     def ask(self, seq: SeqT, ids: Sequence[int], options: Sequence[int]) -> tuple[float, ...]:
         """Softmax over `options` after the hidden question `ids`; the sequence stays bit for bit the same (ENG-041)."""
@@ -288,6 +289,9 @@ class Engine(Protocol[SeqT, RowsT]):
         Of a sequence that is open: its prompt, unless it only lies over a conversation that waits. Empty and 0 where
         there is none. Nothing is copied; may be called from any thread.
         """
+
+    def written(self) -> Sequence[Written]:
+        """Where answers of sessions ended that this slot can go on with, by which a prompt is finished (ENG-111)."""
 
     def cost(self) -> Mapping[str, int]:
         """Bytes per token and per snapshot (ENG-133)."""

@@ -23,6 +23,10 @@ class ReasoningCap:
     tokens: int
     closer: tuple[int, ...]
     visible: bool = True
+    why: str = "client"
+    """Whose number it is: `route`, `client`, `reserve`, or a task of the monitor (MON-038)."""
+    shown: int = 0
+    """As in `Force`."""
 
     def __post_init__(self) -> None:
         if self.tokens < 0 or not self.closer:

@@ -102,7 +102,7 @@ class TorchSequence:
     sound: bool = True
     """Whether the rows below `length` are known to be what a run without a fault writes."""
     forced: list[tuple[int, int]] = field(default_factory=list)
-    """Where in the history ids stand that nobody has sampled: from, up to."""
+    """Where in the history ids stand that nobody has sampled, or that were dropped: from, up to."""
     unseen: list[Run] | None = field(default_factory=list)
     """Which of those its client was not shown; None where that is not known."""
     closed: bool = False
@@ -110,7 +110,7 @@ class TorchSequence:
     @property
     def whose(self) -> Whose | None:
         """What is known of its rows' hidden tokens, for the next prompt of its session (ENG-111)."""
-        if self.prompt.session is None or self.unseen is None:
+        if self.prompt.session is None or self.unseen is None or self.prompt.asks:
             return None
         runs = [(span.start, span.end) for span in self.prompt.spans if span.kind != "client"] + self.unseen
         rows = ((start, min(stop, self.length)) for start, stop in runs if start < self.length)
@@ -153,9 +153,9 @@ class TorchSequence:
             at = stop
         return runs
 
-    def force(self, ids: Sequence[int], *, hidden: bool = False) -> None:
-        """`ids` now stand at the history's end."""
-        self.forced.append((len(self.history), len(self.history) + len(ids)))
+    def force(self, ids: Sequence[int], *, hidden: bool = False, dropped: int = 0) -> None:
+        """`ids` now stand at the history's end. So many tokens before them are not the answer's any more."""
+        self.forced.append((len(self.history) - dropped, len(self.history) + len(ids)))
         if hidden and self.unseen is not None:
             self.unseen.append(self.forced[-1])
         self.history.extend(ids)

@@ -8,10 +8,10 @@ from typing import Literal
 
 from tandem.engine.decoding.seams import Reader
 from tandem.engine.text.prompt import Prompt
-from tandem.engine.text.reading.deltas import Timings, Usage
+from tandem.engine.text.reading.deltas import Finish, FinishReason, Timings, Usage
 from tandem.engine.verbs import NOTHING_SPENT, Accepted, Spent
 
-__all__ = ["Progress", "Tally", "together"]
+__all__ = ["Progress", "Tally", "next_image", "together"]
 
 _OF_A_SESSION = ("end", "parked", "store", "disk_end")
 """Caches that hold a conversation as it stood when it was left."""
@@ -38,6 +38,8 @@ class Progress:
     started_at: float | None
     first_at: float | None
     last_at: float | None
+    supervising: bool = False
+    """What is forwarded now is hidden: the client sees nothing of it."""
 
 
 @dataclass(slots=True)
@@ -54,6 +56,8 @@ class Tally:
     source: str = ""
     """Which cache, as a `Prefilled` names it."""
     completion: int = 0
+    hidden: int = 0
+    """Tokens that were forced and not shown."""
     rounds: int = 0
     drafted: int = 0
     draft_accepted: int = 0
@@ -97,6 +101,9 @@ class Tally:
             last_at=self.last_at,
         )
 
+    def finish(self, reason: FinishReason, prompt: Prompt, reasoning: int, now: float, detail: str | None) -> Finish:
+        return Finish(reason, self.usage(prompt, reasoning), self.timings(now), detail)
+
     def usage(self, prompt: Prompt, reasoning: int) -> Usage:
         return Usage(
             prompt=prompt.client_tokens,
@@ -104,6 +111,7 @@ class Tally:
             completion=self.completion,
             reasoning=reasoning,
             hidden=prompt.hidden_tokens,
+            replayed=prompt.replayed_tokens,
             engine_cached=self.resumed,
             engine_prompt=self.read - self.resumed,
         )
@@ -126,6 +134,13 @@ class Tally:
         )
 
 
+def next_image(prompt: Prompt, read: int, grid: int) -> tuple[int, int] | None:
+    """The first image that the next chunk has rows of, from 1 on, and of how many (ENG-098)."""
+    end = (read // grid + 1) * grid
+    here = (at for at, image in enumerate(prompt.images, 1) if read < image.stop and image.start < end)
+    return next(((at, len(prompt.images)) for at in here), None)
+
+
 def _ms(seconds: float) -> float:
     return seconds * 1000.0
 
@@ -144,5 +159,6 @@ def together(choices: Sequence[Progress], written: int) -> Progress:
         draft_accepted=sum(each.draft_accepted for each in choices),
         in_reasoning=now.in_reasoning,
         in_call=now.in_call,
+        supervising=now.supervising,
         last_at=now.last_at or first.last_at,
     )

@@ -186,14 +186,14 @@ class TorchEngine(SlottedEngine):
         self._check(seq)
         self._rounds.trim(seq, count)
 
-    def force(self, seq: TorchSequence, ids: Sequence[int], *, hidden: bool = False) -> None:
+    def force(self, seq: TorchSequence, ids: Sequence[int], *, hidden: bool = False, dropped: int = 0) -> None:
         self._check_read(seq)
         if not ids:
             return
         with self._in_verb(seq, "force"):
             read, length = self._passes.on([*seq.unread, *ids], seq.length)
             row = self._passes.row(read)
-        seq.force(ids, hidden=hidden)
+        seq.force(ids, hidden=hidden, dropped=dropped)
         seq.length, seq.row = length, row
         self._counters.forced_tokens += len(ids)
 

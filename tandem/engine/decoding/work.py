@@ -44,6 +44,12 @@ class Force:
 
     ids: tuple[int, ...]
     visible: bool
+    closes: bool = False
+    """Hidden ids that close the reasoning: what comes behind them is the answer."""
+    shown: int = 0
+    """Of hidden ids, how many at their end a history has anyway: its template writes them (MON-137)."""
+    dropped: int = 0
+    """How many visible tokens right before these are hidden with them: a set that was held and dropped (MON-077)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Trim:
-    """Keep the first `count` tokens of the last round: the answer has ended with them (ENG-094)."""
+    """Keep the first `count` tokens of the last round: the answer has ended, or goes on, behind them (ENG-094)."""
 
     count: int
 
@@ -98,8 +104,11 @@ def perform(engine: Engine[SeqT, RowsT], seq: SeqT, work: Work, rules: SamplingR
             tree = allowed(engine.draft(seq, limit), rules.mask)
             [rows] = engine.verify([(seq, tree)])
             return engine.accept(seq, rows, rules)
-        case Force(ids, visible):
-            engine.force(seq, ids, hidden=not visible)
+        case Force(ids, visible, _, shown, dropped):
+            border = len(ids) - shown
+            engine.force(seq, ids[:border], hidden=not visible, dropped=dropped)
+            if shown:
+                engine.force(seq, ids[border:])
             return Forced(ids)
         case Ask(ids, options):
             return Answer(engine.ask(seq, ids, options))

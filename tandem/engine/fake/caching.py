@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tandem.engine.caches.caching import CacheStats, DiskView, MemoryView
 from tandem.engine.errors import EngineError
+from tandem.engine.text.replay import Written
 
 if TYPE_CHECKING:  # torch, which these need, takes a second to import
     from tandem.engine.caches.disk_index import DiskSettings
@@ -40,6 +41,9 @@ class FakeCaching:
         if unknown := sorted(set(caches or ()) - set(there)):
             raise EngineError(f"no cache is called {unknown[0]}")
         return {name: there[name].bytes for name in (there if caches is None else caches)}
+
+    def written(self) -> Sequence[Written]:
+        return ()
 
     def caches(self) -> Mapping[str, CacheStats]:
         return {}

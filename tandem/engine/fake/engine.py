@@ -59,6 +59,7 @@ class FakeEngine(FakeSlot):
             anchor_grid=grid or GRID,
             images=images,
             weights={"format": "none", "bytes": 0, "drafter": "script"},
+            tokenizer_sha256=self._text.sha256,
         )
         self._fixed = tuple(self._text.vocabulary.encode(FIXED_SENTENCE))
         self._worst = worst

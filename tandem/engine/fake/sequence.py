@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from tandem.engine.fake.script import Script
 from tandem.engine.fake.vocabulary import IM_END
 from tandem.engine.text.prompt import Prompt
+from tandem.engine.text.replay import Run, Whose
 from tandem.engine.verbs import Tree
 
 __all__ = ["FakeLoan", "FakeRows", "FakeSeq", "FakeSnapshot"]
@@ -38,11 +39,32 @@ class FakeSeq:
     pending: int = 0
     """Tokens of the last accept as long as it can be taken back, `accepted` drafted ones among them."""
     accepted: int = 0
+    unseen: list[Run] = field(default_factory=list)
+    """Rows of what was forced and is not shown."""
 
     @property
     def keys(self) -> tuple[int, ...]:
         """Key ids of the rows that there are; the newest token has none yet."""
         return (*self.prompt.keys[: self.read], *self.output[:-1])
+
+    @property
+    def whose(self) -> Whose | None:
+        """What is known of its rows' hidden tokens, for the next prompt of its session (ENG-111)."""
+        if self.prompt.session is None or self.prompt.asks:
+            return None
+        rows, runs = len(self.keys), [(span.start, span.end) for span in self.prompt.spans if span.kind != "client"]
+        return Whose(
+            self.prompt.session,
+            tuple((start, min(stop, rows)) for start, stop in [*runs, *self.unseen] if start < rows),
+        )
+
+    def force(self, ids: Sequence[int], *, hidden: bool, dropped: int) -> None:
+        """`ids` now stand at its end."""
+        start = len(self.prompt.ids) + len(self.output)
+        if hidden and ids:
+            self.unseen.append((start - dropped, start + len(ids)))
+        self.output += ids
+        self.pending = 0
 
     def take_back(self, count: int) -> None:
         """The last `count` accepted tokens were not written: the script stands before them."""

@@ -171,11 +171,10 @@ class FakeSlot(FakeCaching):
         self._record("trim", seq, count=count)
         self._take_back(seq, max(seq.pending - count, 0))
 
-    def force(self, seq: FakeSeq, ids: Sequence[int], *, hidden: bool = False) -> None:
+    def force(self, seq: FakeSeq, ids: Sequence[int], *, hidden: bool = False, dropped: int = 0) -> None:
         self._check(seq)
         self._record("force", seq, tokens=len(ids))
-        seq.pending = 0
-        seq.output += ids
+        seq.force(ids, hidden=hidden, dropped=dropped)
         self._spend(len(ids) * seq.script.prefill_ms_per_token)
         if IM_START in ids:
             seq.next_say()

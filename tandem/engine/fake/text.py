@@ -32,6 +32,8 @@ class FakeText:
     turn_ends = frozenset({IM_END})
     is_open_vocabulary = True
     markers: Mapping[str, int] = MappingProxyType(SPECIALS)
+    sha256 = hashlib.sha256(b"tandem's fake").hexdigest()
+    """As a checkpoint's tokenizer has one."""
 
     def __init__(self) -> None:
         self.vocabulary = Vocabulary()
@@ -55,16 +57,23 @@ class FakeText:
         script = find_script(conversation.messages, conversation.tools)
         thinking = thinking_of(conversation, begins_inside=script.closes_thinking)
         ids: list[int] = []
-        insertion = 0
+        ends: list[int] = []
         for segment in segments(conversation, thinking):
             if isinstance(segment, str):
                 ids += self.vocabulary.encode(segment)
                 continue
-            if segment == IM_END:
-                insertion = len(ids)
+            if segment in self.turn_ends:
+                ends.append(len(ids))
             ids.append(segment)
-        images = tuple(_images(ids, conversation.images))
-        return FakePrompt(tuple(ids), (Span("client", 0, len(ids)),), insertion, thinking, images, script=script)
+        return FakePrompt(
+            tuple(ids),
+            (Span("client", 0, len(ids)),),
+            ends[-1] if ends else 0,
+            thinking,
+            tuple(_images(ids, conversation.images)),
+            turn_ends=tuple(ends),
+            script=script,
+        )
 
     def read(self, prompt: str | Sequence[int]) -> FakePrompt:
         """As the Protocol says. The script is searched in the prompt itself, ids read back as text."""

@@ -17,6 +17,7 @@ from tandem.engine.caches.places import GUEST_MAX
 from tandem.engine.fake.engine import FakeEngine
 from tandem.engine.fake.sequence import FakeSeq
 from tandem.engine.text.prompt import Prompt
+from tandem.engine.text.replay import Written
 from tandem.engine.verbs import Prefilled
 
 __all__ = ["WarmFakeEngine"]
@@ -28,6 +29,16 @@ class _Held:
 
     ids: tuple[int, ...] = ()
     prompt: int = 0
+    written: tuple[Written, ...] = ()
+    """Where answers of sessions ended in them."""
+
+    def after(self, seq: FakeSeq) -> _Held:
+        """What a sequence leaves; the ends that it went on from are there still."""
+        keys, whose = seq.keys, seq.whose
+        written = [each for each in self.written if each.keys == keys[: len(each.keys)]]
+        if whose is not None:
+            written.append(Written(keys, whose))
+        return _Held(keys, min(seq.read, len(seq.prompt.ids)), tuple(written))
 
     def shared(self, keys: tuple[int, ...]) -> int:
         pairs = enumerate(zip(self.ids, keys, strict=False))
@@ -86,7 +97,7 @@ class WarmFakeEngine(FakeEngine):
 
     def close(self, seq: FakeSeq) -> None:
         if not seq.closed and self._found.pop(seq.number, None) is not None and seq.read:
-            self._held = _Held(seq.keys, min(seq.read, len(seq.prompt.ids)))
+            self._held = self._held.after(seq)
         super().close(seq)
 
     def rebuild(self) -> None:
@@ -98,6 +109,9 @@ class WarmFakeEngine(FakeEngine):
         if self._under is not None:
             return self._under.ids, self._under.prompt
         return super().resident() if self._opened else (self._held.ids, self._held.prompt)
+
+    def written(self) -> Sequence[Written]:
+        return (*self._held.written, *(() if self._under is None else self._under.written))
 
     def caches(self) -> Mapping[str, CacheStats]:
         """The resident conversation, in rows for bytes."""

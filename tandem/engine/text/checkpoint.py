@@ -15,7 +15,7 @@ from tandem.engine.text.conversation import arrange
 from tandem.engine.text.images import ImageReader, PromptImage
 from tandem.engine.text.model import Conversation
 from tandem.engine.text.plain import Guard
-from tandem.engine.text.prompt import Prompt, Thinking
+from tandem.engine.text.prompt import Prompt, Thinking, turn_end_rows
 from tandem.engine.text.reading.splitter import CLOSER, OPENER
 from tandem.engine.text.support import probe
 from tandem.engine.text.template import CHATML, ROLE_LINES, ChatTemplate, TemplateFailed
@@ -130,12 +130,17 @@ class CheckpointText:
         shown = self._shown(conversation)
         text, sentinel = self._text(conversation)
         try:
-            ids = self._tokenizer.encode_marked(text, sentinel)
+            ids, markers = self._tokenizer.encode_rendered(text, sentinel)
         except BadInput as error:
             raise BadInput("messages", str(error)) from None
         thinking = self._thinking(text)
-        prompt = self._with_images(ids, shown, conversation, thinking) if shown else Prompt.of_client(ids, thinking)
-        return replace(prompt, head=self._head(prompt.ids, conversation))
+        if shown:
+            prompt = self._with_images(ids, shown, conversation, thinking)
+            ends = turn_end_rows(prompt.ids, self._turn_ends)
+        else:
+            prompt = Prompt.of_client(ids, thinking)
+            ends = [row for row in markers if ids[row] in self._turn_ends]
+        return replace(prompt, head=self._head(ends, conversation), turn_ends=tuple(ends))
 
     def read(self, prompt: str | Sequence[int]) -> Prompt:
         """The prompt of a text completion. `BadInput` for an id outside the vocabulary (API-046)."""
@@ -212,14 +217,14 @@ class CheckpointText:
             return "open"
         return "off" if closed >= 0 and not tail[closed + len(CLOSER) :].strip() else "free"
 
-    def _head(self, ids: Sequence[int], conversation: Conversation) -> int:
+    def _head(self, ends: Sequence[int], conversation: Conversation) -> int:
         """Rows of system text and tools: they end with the first turn, where a conversation begins with such a one.
 
         A template may write tools elsewhere; then the head is what of it stands in that turn.
         """
         begins = conversation.messages[0].get("role") if conversation.messages else None
         if begins in ("system", "developer") or conversation.tools:
-            return next((row + 1 for row, token in enumerate(ids) if token in self._turn_ends), 0)
+            return ends[0] + 1 if ends else 0
         return 0
 
     def _render(

@@ -44,6 +44,10 @@ class TextModel(Protocol):
         """Ids that end a generation and are never delivered as text (ENG-092)."""
 
     @property
+    def sha256(self) -> str:
+        """Fingerprint of the tokenizer (ENG-012)."""
+
+    @property
     def turn_ends(self) -> frozenset[int]:
         """Ids with which the template ends a turn, of any role: a note goes right before one (NOTE-001). Empty where
         the template has none.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from tandem.engine.text.images import PromptImage
 
-__all__ = ["Prompt", "Span", "SpanKind", "Thinking"]
+__all__ = ["Prompt", "Span", "SpanKind", "Thinking", "turn_end_rows"]
 
 SpanKind = Literal["client", "note", "closed_think", "replayed", "question"]
 
@@ -43,6 +43,8 @@ class Prompt:
     """Rows of system text and tools, which other conversations begin with as well; 0 where nobody knows (ENG-112)."""
     session: str | None = None
     """Whose it is, an opaque value, where a plan lets hidden tokens of earlier turns be put back (ENG-111)."""
+    turn_ends: tuple[int, ...] | None = None
+    """Rows of the ids with which the template ends a turn, in order; None where nobody wrote them down."""
 
     def __post_init__(self) -> None:
         at = 0
@@ -95,6 +97,11 @@ class Prompt:
         """Tokens the model reads that the client did not send (API-156)."""
         return len(self.ids) - self.client_tokens
 
+    @property
+    def replayed_tokens(self) -> int:
+        """Those of them that stood behind an earlier turn and were put back (ENG-111)."""
+        return sum(span.end - span.start for span in self.spans if span.kind == "replayed")
+
     def client_tokens_before(self, position: int) -> int:
         """Client tokens among the first `position`: cached rows as the client counts them (API-157)."""
         return sum(
@@ -102,3 +109,8 @@ class Prompt:
             for span in self.spans
             if span.kind == "client" and span.start < position
         )
+
+
+def turn_end_rows(ids: Sequence[int], turn_ends: Collection[int]) -> list[int]:
+    """Rows of the turn-end ids, in order: the n-th is that of ordinal n."""
+    return [row for row, token in enumerate(ids) if token in turn_ends]

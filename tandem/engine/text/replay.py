@@ -85,7 +85,15 @@ def _with(prompt: Prompt, keys: tuple[int, ...], lacking: Sequence[Run]) -> Prom
         images = [_moved(image, start, count) for image in images]
         insertion += count if start <= insertion else 0
         head += count if start < head else 0
-    return replace(prompt, ids=tuple(ids), spans=tuple(spans), images=tuple(images), insertion=insertion, head=head)
+    return replace(
+        prompt,
+        ids=tuple(ids),
+        spans=tuple(spans),
+        images=tuple(images),
+        insertion=insertion,
+        head=head,
+        turn_ends=None,
+    )
 
 
 def _opened(spans: Sequence[Span], at: int, count: int) -> list[Span]:

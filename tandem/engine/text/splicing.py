@@ -6,15 +6,14 @@ cache has it (NOTE-002). Decisions only: ids in, a prompt out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tandem.engine.text.images import PromptImage
 from tandem.engine.text.model import Conversation, TextModel
-from tandem.engine.text.prompt import Prompt, Span, SpanKind
+from tandem.engine.text.prompt import Prompt, Span, SpanKind, turn_end_rows
 
-__all__ = ["Openings", "Piece", "close_thinking", "last_turn_end", "openings", "splice", "turn_end_rows"]
+__all__ = ["Openings", "Piece", "close_thinking", "openings", "splice"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,41 +34,26 @@ class Openings:
     turn_ends: frozenset[int]
 
 
-def turn_end_rows(ids: Sequence[int], turn_ends: Collection[int], most: int | None = None) -> list[int]:
-    """Rows of the turn-end ids, in order: the n-th is that of ordinal n. Only the first `most` where that is given."""
-    rows: list[int] = []
-    for token in turn_ends:
-        found: list[int] = []
-        with suppress(ValueError):  # there is no further one
-            while most is None or len(found) < most:
-                found.append(ids.index(token, found[-1] + 1 if found else 0))
-        rows += found
-    return sorted(rows)[:most]
-
-
-def last_turn_end(ids: Sequence[int], turn_ends: Collection[int]) -> int | None:
-    """Row of the last of them, None where there is none: what follows it is short."""
-    return next((row for row in range(len(ids) - 1, -1, -1) if ids[row] in turn_ends), None)
-
-
 def splice(prompt: Prompt, pieces: Sequence[Piece]) -> Prompt:
     """`prompt` with `pieces`, which are in the order of their rows. Its insertion point moves behind those at it."""
     pieces = [piece for piece in pieces if piece.ids]
     if not pieces:
         return prompt
-    ids: list[int] = []
     spans: list[Span] = []
-    at = 0
+    at = hidden = 0
     for piece in pieces:
-        _copy(prompt, at, piece.row, ids, spans)
-        spans.append(Span(piece.kind, len(ids), len(ids) + len(piece.ids)))
-        ids += piece.ids
-        at = piece.row
-    _copy(prompt, at, len(prompt.ids), ids, spans)
+        spans += _between(prompt, at, piece.row, hidden)
+        at, hidden = piece.row, hidden + len(piece.ids)
+        spans.append(Span(piece.kind, at + hidden - len(piece.ids), at + hidden))
+    # From the last on, so that a row stays where it is named; every further copy of all ids would be felt (RTR-029).
+    ids = list(prompt.ids)
+    for piece in reversed(pieces):
+        ids[piece.row : piece.row] = piece.ids
     return replace(
         prompt,
         ids=tuple(ids),
-        spans=_joined(spans),
+        spans=_joined([*spans, *_between(prompt, at, len(prompt.ids), hidden)]),
+        turn_ends=None if prompt.turn_ends is None else _moved_rows(prompt.turn_ends, pieces),
         images=tuple(_moved(image, pieces) for image in prompt.images),
         insertion=prompt.insertion + sum(len(piece.ids) for piece in pieces if piece.row <= prompt.insertion),
         head=prompt.head + sum(len(piece.ids) for piece in pieces if piece.row < prompt.head),
@@ -100,15 +84,12 @@ def close_thinking(prompt: Prompt, known: Openings | None) -> Prompt:
     """
     if known is None or prompt.thinking == "off":
         return prompt
-    end = last_turn_end(prompt.ids, known.turn_ends)
-    start = 0 if end is None else end + 1
+    start = next((row + 1 for row in range(len(prompt.ids) - 1, -1, -1) if prompt.ids[row] in known.turn_ends), 0)
     tail = prompt.ids[start:]
     if tail[: len(known.open)] != known.open:
         return prompt
     own = start + min(len(tail), len(known.closed))
-    spans: list[Span] = []
-    _copy(prompt, 0, start, [], spans)
-    spans.append(Span("client", start, own))
+    spans = [*_between(prompt, 0, start, 0), Span("client", start, own)]
     ids = prompt.ids[:start] + known.closed
     if own < len(ids):
         spans.append(Span("closed_think", own, len(ids)))
@@ -116,14 +97,22 @@ def close_thinking(prompt: Prompt, known: Openings | None) -> Prompt:
     return replace(prompt, ids=ids, spans=_joined(spans), thinking="off", insertion=insertion)
 
 
-def _copy(prompt: Prompt, start: int, stop: int, ids: list[int], spans: list[Span]) -> None:
-    """Append rows start…stop of the prompt, and their spans as they lie behind `ids`."""
+def _between(prompt: Prompt, start: int, stop: int, shift: int) -> list[Span]:
+    """The spans of rows start…stop of the prompt, moved by `shift`."""
     if start == stop:
-        return
-    shift = len(ids) - start
-    ids += prompt.ids[start:stop]
+        return []
     within = (span for span in prompt.spans if span.start < stop and start < span.end)
-    spans += [Span(span.kind, max(span.start, start) + shift, min(span.end, stop) + shift) for span in within]
+    return [Span(span.kind, max(span.start, start) + shift, min(span.end, stop) + shift) for span in within]
+
+
+def _moved_rows(rows: Sequence[int], pieces: Sequence[Piece]) -> tuple[int, ...]:
+    moved: list[int] = []
+    at = hidden = 0
+    for row in rows:
+        while at < len(pieces) and pieces[at].row <= row:
+            at, hidden = at + 1, hidden + len(pieces[at].ids)
+        moved.append(row + hidden)
+    return tuple(moved)
 
 
 def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:

@@ -93,7 +93,12 @@ class BpeTokenizer:
 
     def encode_marked(self, text: str, sentinel: str = "") -> list[int]:
         """Ids of a rendered prompt: markers become their token; `sentinel` is taken out of the text between them."""
+        return self.encode_rendered(text, sentinel)[0]
+
+    def encode_rendered(self, text: str, sentinel: str = "") -> tuple[list[int], list[int]]:
+        """The same, and the rows of the markers."""
         ids: list[int] = []
+        rows: list[int] = []
         parts = self._split.split(text) if self._split else [text]
         strip_next = False
         for index in range(0, len(parts), 2):
@@ -103,9 +108,10 @@ class BpeTokenizer:
             if piece := piece.replace(sentinel, ""):
                 ids += self.encode(piece)
             if marker:
+                rows.append(len(ids))
                 ids.append(marker.id)
                 strip_next = marker.rstrip
-        return ids
+        return ids, rows
 
     def piece(self, token: int) -> bytes:
         """The bytes a token stands for; empty for a special token and for an id that is no token."""

@@ -20,16 +20,16 @@ OTHER = ids_of(110, 8)
 WINDOW = 256
 
 
-def first_turn(engine: TorchEngine, session: str | None = "mine") -> list[int]:
-    """A turn in whose answer a note is forced unseen; what its client has of it."""
+def first_turn(engine: TorchEngine, session: str | None = "mine", dropped: int = 0) -> list[int]:
+    """A turn in whose answer a note is forced unseen, and the tokens before it dropped; what its client has of it."""
     seq = engine.open(replace(Prompt.of_client(PROMPT), session=session))
     while engine.prefill(seq, len(PROMPT)).done < len(PROMPT):
         pass
     before, _ = trace(engine, seq, 3)
-    engine.force(seq, NOTE, hidden=True)
+    engine.force(seq, NOTE, hidden=True, dropped=dropped)
     after, _ = trace(engine, seq, 3)
     engine.close(seq)
-    return [*PROMPT, *before, *after]
+    return [*PROMPT, *before[: len(before) - dropped], *after]
 
 
 def next_turn(engine: TorchEngine, ids: Sequence[int], session: str | None = "mine") -> tuple[str, bool, int]:
@@ -50,6 +50,13 @@ def test_the_next_turn_of_the_session_goes_on_at_the_end(between: str) -> None:
         assert source == ("parked" if between == "another conversation" else "end")
         assert right
         assert hidden == len(NOTE)
+
+
+@pytest.mark.spec("ENG-111", "MON-137")
+def test_what_was_dropped_is_put_back_with_the_note_behind_it() -> None:
+    with served() as engine:
+        talk = first_turn(engine, dropped=2)
+        assert next_turn(engine, [*talk, 4, 5]) == ("end", True, len(NOTE) + 2)
 
 
 @pytest.mark.spec("ENG-111")

@@ -198,20 +198,13 @@ def test_an_engine_error_ends_its_own_generation_only() -> None:
     assert text_of(drive(engine, engine.open(other.prompt), other)) == "one two three four"
 
 
-class CallReader:
+class CallReader(PlainReader):
     """Ends a call with every token."""
 
-    stopped = may_reason = in_reasoning = in_call = False
     reasoning_tokens = 3
 
     def feed(self, token: int, logprob: TokenLogprob | None = None) -> list[Delta]:
         return [CallEnd(0)]
-
-    def end(self) -> list[Delta]:
-        return []
-
-    def close_reasoning(self) -> list[Delta]:
-        return []
 
 
 @pytest.mark.spec("ENG-043", "API-163", "API-164")
@@ -223,7 +216,7 @@ def test_a_complete_call_outranks_a_stop_and_not_the_limit(limit: int, reason: s
         plain.prompt,
         SamplingRules(),
         limit=limit,
-        reader=CallReader(),
+        reader=CallReader(engine.text),
         end_ids=engine.text.end_ids,
         grid=8,
         arrived_at=0.0,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from tandem.engine.decoding.capping import CALL_GRACE
 from tandem.engine.decoding.generation import Generation, ReasoningCap
+from tandem.engine.decoding.seams import NOTHING, Close, SafePoint, Seen, Verdict
 from tandem.engine.decoding.work import Answer, Ask, Force, Prefill, perform
 from tandem.engine.fake import FakeEngine
 from tandem.engine.fake.vocabulary import THINK_END
@@ -126,7 +128,7 @@ def test_a_cap_of_nothing_closes_before_the_first_token() -> None:
     assert deltas[:4] == [ReasoningStart(), ReasoningEnd(), Blank("\n\n"), Content("x")]
     other = generation.for_choice(1, AnswerReader(engine.text, thinking="open"))
     other.skip_prefill(generation.prefilled, 0.0)
-    assert other.next() == Force(closing_ids(engine.text), visible=False)
+    assert other.next() == Force(closing_ids(engine.text), visible=False, closes=True)
 
 
 @pytest.mark.spec("API-258", "API-095")
@@ -225,11 +227,14 @@ def test_a_mask_is_told_of_the_closer(visible: bool) -> None:
 
 def test_the_closer_comes_before_what_a_supervisor_inserts() -> None:
     class Asking:
-        def look(self, point: str) -> list[Force | Ask]:
-            return [Ask((65,), (66,))] if point == "SP1" else []
+        def look(self, point: SafePoint, seen: Seen) -> Verdict:
+            return Verdict(works=(Ask((65,), (66,)),)) if point == "SP1" else NOTHING
 
-        def answered(self, answer: Answer) -> list[Force | Ask]:
-            return []
+        def answered(self, answer: Answer, seen: Seen) -> Verdict:
+            return NOTHING
+
+        def closed(self, close: Close) -> None:
+            assert (close.tokens, close.why, close.hidden) == (2, "client", 0)
 
     engine = FakeEngine()
     generation = chat_of(engine, {"say": OPEN, "block": 2}, cap=2, supervisor=Asking())
@@ -309,9 +314,18 @@ class CallingCodec:
     """Every `}` completes a call."""
 
     inside = False
+    opened = rejected = 0
+    tool = None
+    spans: Sequence[tuple[int, int]] = ()
 
     def __init__(self) -> None:
         self.calls = 0
+
+    def new_id(self) -> str:
+        return "c"
+
+    def reopen(self) -> None:
+        raise AssertionError("nothing is held")
 
     def feed(self, text: str) -> list[Any]:
         return [event for _ in range(text.count("}")) for event in (CallStart(0, "c", "f"), CallEnd(0))]

@@ -16,8 +16,10 @@ from tandem.engine.decoding.sequence import TorchSequence
 from tandem.engine.decoding.torch_engine import TorchEngine
 from tandem.engine.decoding.work import Ended, perform
 from tandem.engine.errors import EngineError
+from tandem.engine.fake import FakeText
 from tandem.engine.text.prompt import Prompt, Span
 from tandem.engine.text.reading.deltas import Delta, Finish
+from tandem.engine.text.reading.reader import PlainReader
 from tandem.engine.verbs import Prefilled, SamplingRules, TokenLogprob
 from tests.engine.decoding.engines import (
     GRID,
@@ -237,7 +239,9 @@ def test_a_resume_is_reported_with_what_of_it_the_client_sent() -> None:
 
 def drive(engine: TorchEngine, prompt: Prompt) -> Finish:
     """Four tokens of an answer by the decode loop, driven as a slot drives it."""
-    generation = Generation(prompt, SamplingRules(), limit=4, reader=Mute(), end_ids=set(), grid=GRID, arrived_at=0.0)
+    generation = Generation(
+        prompt, SamplingRules(), limit=4, reader=Mute(FakeText()), end_ids=set(), grid=GRID, arrived_at=0.0
+    )
     seq = engine.open(prompt)
     generation.start(0.0)
     while not isinstance(work := generation.next(), Ended):
@@ -247,19 +251,10 @@ def drive(engine: TorchEngine, prompt: Prompt) -> Finish:
     return generation.finish
 
 
-class Mute:
+class Mute(PlainReader):
     """A reader that hands nothing out."""
 
-    stopped = may_reason = in_reasoning = in_call = False
-    reasoning_tokens = 0
-
     def feed(self, token: int, logprob: TokenLogprob | None = None) -> list[Delta]:
-        return []
-
-    def end(self) -> list[Delta]:
-        return []
-
-    def close_reasoning(self) -> list[Delta]:
         return []
 
 

@@ -198,7 +198,7 @@ def test_it_is_narrow_or_wide_and_has_more_nodes_late(tmp_path: Path, monkeypatc
 def served(tmp_path: Path, kind: str, **overrides: Any) -> tuple[Path, Path]:
     path = make_tiny("qwen3_5", tmp_path / kind) if kind == "qwen3_5" else build_llama(tmp_path / kind)
     plain = load_engine(path, cpu_weights="fp32")
-    sha = plain.text.sha256  # type: ignore[attr-defined]
+    sha = plain.text.sha256
     sizes = {"vocab_size": plain.card.vocab_size, "tokenizer_sha256": sha, **overrides}
     return path, build_block(tmp_path / "block", **sizes)
 

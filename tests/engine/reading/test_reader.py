@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tandem.engine.decoding.seams import Reader
 from tandem.engine.fake import FakeText
 from tandem.engine.text.prompt import Thinking
-from tandem.engine.text.reading.calls import xml_calls
+from tandem.engine.text.reading.calls import Text, xml_calls
 from tandem.engine.text.reading.deltas import (
     Blank,
     CallArguments,
@@ -146,8 +146,12 @@ def test_a_reader_that_has_stopped_says_nothing_more() -> None:
 class BraceCodec:
     """Calls in braces, by the contract of `CallCodec`: `{ab}` is a call of two pieces; a cut one is text."""
 
+    tool = None
+    rejected = opened = 0
+
     def __init__(self) -> None:
         self.calls = 0
+        self.spans: list[tuple[int, int]] = []
         self._read = 0
         self._held = ""
 
@@ -162,21 +166,22 @@ class BraceCodec:
             if self._held or char == "{":
                 self._held += char
             else:
-                events.append(Piece(self._read - 1, char))
+                events.append(Text(self._read - 1, char))
             if self._held and char == "}":
                 index, held, self._held = self.calls, self._held, ""
                 self.calls += 1
                 events += [CallStart(index, f"c{index}", "f"), CallArguments(index, held), CallEnd(index)]
         return events
 
+    def new_id(self) -> str:
+        return "c"
+
+    def reopen(self) -> None:
+        self._held = ""
+
     def end(self) -> list[Any]:
         held, self._held = self._held, ""
-        return [Piece(self._read - len(held), held)] if held else []
-
-
-class Piece(NamedTuple):
-    at: int
-    text: str
+        return [Text(self._read - len(held), held)] if held else []
 
 
 def open_reader(thinking: Thinking = "free", **options: Any) -> AnswerReader:

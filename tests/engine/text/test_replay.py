@@ -33,7 +33,7 @@ def sent(ids: list[int], session: str | None = "mine") -> Prompt:
     return replace(Prompt.of_client(ids), session=session)
 
 
-@pytest.mark.spec("ENG-111", "ENG-181", "SCH-114")
+@pytest.mark.spec("ENG-111", "ENG-181", "SCH-114", "API-248")
 @given(PARTS, MORE)
 def test_the_rows_come_back_whole_and_what_was_hidden_stays_so(
     parts: list[tuple[bool, list[int]]], more: list[int]
@@ -68,7 +68,7 @@ def test_a_prompt_that_parts_from_the_rows_is_left_alone(
     assert finalise(short, [written], WINDOW) is short, "nothing is behind the rows"
 
 
-@pytest.mark.spec("ENG-111")
+@pytest.mark.spec("ENG-111", "API-248")
 @given(PARTS, MORE, st.sampled_from([None, "", "another"]))
 def test_of_another_session_nothing_is_told(
     parts: list[tuple[bool, list[int]]], more: list[int], session: str | None

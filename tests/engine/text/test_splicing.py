@@ -12,8 +12,8 @@ from tandem.engine.fake.text import FakeText
 from tandem.engine.text.checkpoint import CheckpointText
 from tandem.engine.text.images import Patches, PromptImage
 from tandem.engine.text.model import Conversation
-from tandem.engine.text.prompt import Prompt, Span
-from tandem.engine.text.splicing import Openings, Piece, close_thinking, last_turn_end, openings, splice, turn_end_rows
+from tandem.engine.text.prompt import Prompt, Span, turn_end_rows
+from tandem.engine.text.splicing import Openings, Piece, close_thinking, openings, splice
 from tandem.engine.text.tokenizer import BpeTokenizer
 from tests.tiny import TOOL_CHATML, tiny_tokenizer
 
@@ -27,19 +27,12 @@ def prompt_of(ids: list[int], **given: Any) -> Prompt:
     return Prompt(tuple(ids), spans, len(ids), **given)
 
 
-@given(IDS)
-def test_rows_of_turn_ends(ids: list[int]) -> None:
-    assert turn_end_rows(tuple(ids), {END}) == [row for row, token in enumerate(ids) if token == END]
-    assert turn_end_rows(tuple(ids), {END, 1}, 2) == turn_end_rows(tuple(ids), {END, 1})[:2]
-    assert last_turn_end(ids, {END}) == max(turn_end_rows(tuple(ids), {END}), default=None)
-    assert turn_end_rows(tuple(ids), {END, 1}) == [row for row, token in enumerate(ids) if token in (END, 1)]
-
-
 @pytest.mark.spec("NOTE-001", "NOTE-005", "ENG-181")
 @given(IDS, st.lists(st.tuples(st.integers(0, 12), st.sampled_from(["note", "client"]), MORE), max_size=4))
 def test_what_is_put_in_is_there_and_the_rest_unmoved(ids: list[int], given: list[tuple[int, Any, list[int]]]) -> None:
     pieces = sorted((Piece(min(at, len(ids)), kind, tuple(more)) for at, kind, more in given), key=lambda p: p.row)
-    done = splice(prompt_of(ids), pieces)
+    done = splice(prompt_of(ids, turn_ends=tuple(turn_end_rows(ids, {END}))), pieces)
+    assert done.turn_ends == tuple(turn_end_rows(done.ids, {END}))
     hidden = sum(len(piece.ids) for piece in pieces if piece.kind == "note")
     assert done.hidden_tokens == hidden
     assert done.client_tokens == len(ids) + sum(len(piece.ids) for piece in pieces) - hidden
@@ -98,6 +91,7 @@ def test_the_fakes_opening(script: str) -> None:
     off = text.render(Conversation(messages=said, template_kwargs={"enable_thinking": False}))
     done = close_thinking(text.render(Conversation(messages=said)), known)
     assert (done.ids, done.thinking) == (off.ids, off.thinking)
+    assert done.turn_ends == tuple(turn_end_rows(done.ids, text.turn_ends)) != ()
 
 
 @pytest.mark.spec("EFF-004")
@@ -111,3 +105,4 @@ def test_a_template_without_thinking_has_nothing_to_close() -> None:
     )
     assert closed.ids == again.ids
     assert text.turn_ends
+    assert prompt.turn_ends == tuple(turn_end_rows(prompt.ids, text.turn_ends)) != ()

@@ -105,6 +105,8 @@ class Usage:
     completion: int = 0
     reasoning: int = 0
     hidden: int = 0
+    replayed: int = 0
+    """Of the hidden ones those of earlier answers that were put back (ENG-111)."""
     engine_cached: int = 0
     """Rows found in a cache, hidden ones included (`cache_n`)."""
     engine_prompt: int = 0

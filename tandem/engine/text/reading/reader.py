@@ -14,10 +14,13 @@ from tandem.engine.text.prompt import Thinking
 from tandem.engine.text.reading.answer import AnswerSide, Channel
 from tandem.engine.text.reading.calls import CallCodec
 from tandem.engine.text.reading.deltas import Blank, Content, Delta, Reasoning, ReasoningEnd, ReasoningStart
+from tandem.engine.text.reading.held import Held
 from tandem.engine.text.reading.rules import NO_RULES, ReadingRules
 from tandem.engine.text.reading.source import TokenSource
 from tandem.engine.text.reading.splitter import Part, Splitter
 from tandem.engine.text.reading.stops import StopMatcher
+from tandem.engine.text.reading.trace import Trace
+from tandem.engine.text.reading.tracing import Tracer
 from tandem.engine.verbs import TokenLogprob
 
 __all__ = ["AnswerReader", "PlainReader"]
@@ -32,7 +35,8 @@ class PlainReader:
 
     reasoning_tokens = 0
     """Nothing is split off."""
-    may_reason = in_reasoning = in_call = False
+    may_reason = in_reasoning = in_call = ended_by_call = False
+    held: tuple[Held, ...] = ()
 
     def __init__(self, text: TextModel, stops: Sequence[str] = ()) -> None:
         self._source = TokenSource(text)
@@ -53,6 +57,18 @@ class PlainReader:
 
     def close_reasoning(self) -> list[Delta]:
         return []
+
+    def release(self, items: Sequence[Held]) -> list[Delta]:
+        """Nothing is ever held."""
+        return []
+
+    def reopen(self) -> None:
+        """The text goes on behind an end that was none; a stop string does not reach across."""
+        if self._stops is not None:
+            self._stops.restart()
+
+    def drop_block(self) -> None:
+        """Calls are text here."""
 
     def _send(self, text: str, *, is_last: bool = False) -> list[Delta]:
         if self._stops is not None:
@@ -83,11 +99,12 @@ class AnswerReader:
         single_call: bool = False,
         trims: bool = False,
         rules: ReadingRules = NO_RULES,
+        trace: Trace | None = None,
     ) -> None:
         """`thinking` is the prompt's. With `single_call` the first complete call ends the answer (API-119).
 
         `trims`: white space in front of the answer is no part of it, as before calls or a document (ENG-091).
-        `rules`: what a plan adds; its mask is this reader's alone.
+        `rules`: what a plan adds; its mask is this reader's alone. `trace`: where somebody watches, what he sees.
         """
         self.stopped = False
         """A stop string, or the only call asked for, has ended the text."""
@@ -105,9 +122,19 @@ class AnswerReader:
             single_call=single_call,
             trims=trims,
             rules=rules,
+            trace=trace,
         )
+        self._tracer = None if trace is None else Tracer(trace, text, self._ahead, self._answer)
         self._tokens = 0
         self._closed_at: int | None = None
+
+    @property
+    def ended_by_call(self) -> bool:
+        return self._answer.ended_by_call
+
+    @property
+    def held(self) -> tuple[Held, ...]:
+        return self._answer.held
 
     @property
     def reasoning_tokens(self) -> int:
@@ -142,15 +169,22 @@ class AnswerReader:
         if self.stopped:
             return []
         self._tokens += 1
+        start = self._source.length
         text = self._source.feed(token, logprob)
-        if self._whole is not None:
-            self._ahead.feed(text)
+        if self._whole is None:
+            ahead = parts = self._splitter.feed(text)
+        else:
+            ahead = self._ahead.feed(text)
             text = self._whole.feed(text)
             self.stopped = self._whole.stopped
-        parts = self._splitter.feed(text)
+            parts = self._splitter.feed(text)
         if self._closed_at is None and self._ahead.is_closed:
             self._closed_at = self._tokens
-        return self._send(parts, is_last=self.stopped)
+        deltas = self._send(parts, is_last=self.stopped)
+        if self._tracer is not None:
+            self._tracer.token(token, start, ahead)
+            self._tracer.sent(deltas)
+        return deltas
 
     def end(self) -> list[Delta]:
         """What was held back. A stop string that only the flush completes counts too."""
@@ -170,6 +204,32 @@ class AnswerReader:
                 self._whole = StopMatcher(self._stops)
         self._closed_at = self._tokens
         return self._send(parts, is_last=self.stopped)
+
+    def release(self, items: Sequence[Held]) -> list[Delta]:
+        """`items` go out in place of all that is held: calls numbered on from 0 without gaps, blocks as content."""
+        deltas = self._answer.release(items)
+        if self._tracer is not None:
+            self._tracer.sent(deltas)
+        return deltas
+
+    def reopen(self) -> None:
+        """What is held is dropped, and the text goes on behind an end that was none."""
+        self.stopped = False
+        self._answer.reopen()
+        self._restart()
+
+    def drop_block(self) -> None:
+        """The open block is dropped; of one that streams nothing more goes out."""
+        self._answer.drop_block()
+        self._restart()
+
+    def _restart(self) -> None:
+        """What has not come through the stages in front of the answer's is dropped too."""
+        self._source.end()
+        if self._whole is not None:
+            self._whole.restart()
+        if self._tracer is not None:
+            self._tracer.restarted()
 
     def _flushed(self) -> str:
         """The last of the raw text, and what the stop matcher held."""

@@ -37,6 +37,8 @@ class ReadingRules:
     """Calls that are read are not sent (ANS-002)."""
     drops_closers: bool = False
     """A `</think>` alone on a line of the answer is not sent (ANS-003)."""
+    holds: bool = False
+    """Calls, and blocks that cannot be read, wait for a verdict (MON-074)."""
     mask: TextMask | None = None
     """Of reasoning and content; a call's arguments do not pass through it (MEM-011)."""
 

@@ -33,6 +33,11 @@ class TokenSource:
         self._late: list[_Entry] = []
         """Their first character has gone out, and their last may yet be masked."""
 
+    @property
+    def length(self) -> int:
+        """Characters so far."""
+        return self._length
+
     def feed(self, token: int, logprob: TokenLogprob | None) -> str:
         piece = self._piece(token)
         if logprob is None or not piece:

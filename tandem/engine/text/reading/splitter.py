@@ -59,6 +59,11 @@ class Splitter:
         return self.in_reasoning or (not self.is_closed and self._state == "head")
 
     @property
+    def in_answer(self) -> bool:
+        """The answer's own text has begun."""
+        return self._state == "answer"
+
+    @property
     def in_call(self) -> bool:
         """A call block is open inside the reasoning (ENG-186)."""
         return self._call is not None

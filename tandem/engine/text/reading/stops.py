@@ -49,6 +49,11 @@ class StopMatcher:
         held, self._held = self._held, ""
         return held
 
+    def restart(self) -> None:
+        """What is fed next begins another text: no match reaches across, and what was held is dropped."""
+        self.stopped, self._held = False, ""
+        self._automata = [_Automaton(automaton.stop) for automaton in self._automata]
+
     def _step(self, char: str) -> tuple[int, int]:
         """The longest partial match behind `char`, and the length of the longest whole one (0: none)."""
         longest = found = 0

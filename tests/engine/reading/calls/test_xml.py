@@ -226,7 +226,7 @@ def test_a_broken_block_goes_out_live_at_once_and_else_at_its_end() -> None:
     assert fed == [[Text(0, "<tool_call>{no")], [Text(14, " more")], [Text(19, "</tool_call>")]]
     assert not reader.inside
     fed, _ = feeding("<tool_call>{no", " more", "</tool_call>", live=False)
-    assert fed == [[], [], [Text(0, "<tool_call>{no more</tool_call>")]]
+    assert fed == [[], [], [Text(0, "<tool_call>{no more</tool_call>", "bad json")]]
 
 
 def test_white_space_waits_for_what_follows() -> None:

@@ -29,6 +29,10 @@ Send = Callable[[str], None]
 class BrokenCall(Exception):
     """The text is no call of this form; it has been read up to where that shows."""
 
+    def __init__(self, why: str = "bad json") -> None:
+        super().__init__(why)
+        self.why = why
+
 
 def read_json_call(source: Source, tools: ToolSchemas, open_call: Callable[[str], None], send: Send) -> Steps[None]:
     """Reads the object, from its brace to the one that closes it. `open_call` gets the name before anything is sent."""
@@ -56,14 +60,14 @@ def read_json_call(source: Source, tools: ToolSchemas, open_call: Callable[[str]
         else:
             yield from _value(source)
     if name is None:
-        raise BrokenCall
+        raise BrokenCall("no name")
     if not has_arguments:
         send("{}")
 
 
 def _name(raw: str) -> str:
     if not raw.startswith('"') or raw == '""':
-        raise BrokenCall
+        raise BrokenCall("no name")
     return str(_decoded(raw))
 
 

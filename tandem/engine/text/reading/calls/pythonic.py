@@ -35,11 +35,20 @@ def pythonic_calls(tools: Sequence[Mapping[str, Any]], *, live: bool, new_id: Ca
 
 
 class _PythonicCalls:
+    tool = None
+    """A list is read when it is whole."""
+
     def __init__(self, tools: ToolSchemas, sender: Sender) -> None:
-        self.inside = False
+        self.spans: list[tuple[int, int]] = []
+        self.new_id = sender.new_id
+        self.opened = 0
         self._tools = tools
         self._sender = sender
-        self._source = Source()
+        self._begin(0)
+
+    def _begin(self, start: int) -> None:
+        self.inside = False
+        self._source = Source(start=start)
         self._after_call = False
         """Nothing but white space has been read since the last call."""
         self._list: _Held | None = None
@@ -50,6 +59,14 @@ class _PythonicCalls:
     def calls(self) -> int:
         return self._sender.calls
 
+    @property
+    def rejected(self) -> int:
+        return self._sender.rejected
+
+    def reopen(self) -> None:
+        self._sender.take()
+        self._begin(self._source.fed)
+
     def feed(self, text: str) -> list[Piece]:
         self._source.feed(text)
         next(self._run)
@@ -59,9 +76,9 @@ class _PythonicCalls:
         self._source.ended = True
         next(self._run)
         if self._list is not None:
-            text = "".join(self._list.parts)
-            if self._list.marked or not self._send(text):
-                self._sender.text(self._list.at, text)
+            text, marked = "".join(self._list.parts), self._list.marked
+            if marked or not self._send(text):
+                self._reject(self._list.at, text, "unclosed" if marked else "no calls", complete=not marked)
         elif not self._after_call:
             self._release(len(self._source.text))
         self.inside = False
@@ -109,7 +126,7 @@ class _PythonicCalls:
         """Holds a list up to its closing marker, and sends what it is."""
         source = self._source
         held = self._list = _Held(source.offset, marked, [])
-        self.inside = True
+        self.inside, self.opened = True, source.offset
         while True:
             at = source.text.find("<", source.seen) if marked else -1
             if at < 0:
@@ -128,7 +145,11 @@ class _PythonicCalls:
         text = "".join(held.parts)
         if not self._send(text.strip(SPACE)[len(_OPEN) : -len(_CLOSE)]):
             self._after_call = False
-            self._sender.text(held.at, text)
+            self._reject(held.at, text, "no calls", complete=True)
+
+    def _reject(self, at: int, text: str, why: str, *, complete: bool) -> None:
+        self._sender.rejected += 1
+        self._sender.reject(at, text, why, complete=complete, tool="")
 
     def _release(self, upto: int) -> None:
         at, text = self._source.offset, self._source.take(upto)
@@ -146,6 +167,7 @@ class _PythonicCalls:
             )
             self._sender.arguments(f"{{{','.join(members)}}}")
             self._sender.finish()
+            self.spans.append((self.opened, self._source.offset))
             self._after_call = True
         return bool(calls)
 

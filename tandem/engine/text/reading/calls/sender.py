@@ -17,7 +17,9 @@ class Sender:
         self.live = live
         self.calls = 0
         """Complete calls."""
-        self._new_id = new_id
+        self.rejected = 0
+        """Blocks that could not be read."""
+        self.new_id = new_id
         self._name: str | None = None
         self._index = 0
         self._out: list[Piece] = []
@@ -25,6 +27,11 @@ class Sender:
         self._text: list[str] = []
         self._text_at = 0
         self._text_end = 0
+
+    @property
+    def tool(self) -> str | None:
+        """The open call's name."""
+        return self._name
 
     @property
     def has_sent(self) -> bool:
@@ -41,6 +48,11 @@ class Sender:
             self._text_at = at
         self._text.append(text)
         self._text_end = at + len(text)
+
+    def reject(self, at: int, text: str, why: str, *, complete: bool, tool: str) -> None:
+        """A block that is text after all."""
+        self._flush_text()
+        self._out.append(Text(at, text, why, complete, tool))
 
     def open(self, name: str) -> None:
         """A call's name is known. Live it goes out at once."""
@@ -79,7 +91,7 @@ class Sender:
 
     def _start(self, name: str) -> None:
         self._flush_text()
-        self._out.append(CallStart(self._index, self._new_id(), name))
+        self._out.append(CallStart(self._index, self.new_id(), name))
 
     def _flush_arguments(self, *, is_whole: bool) -> None:
         """The brace that may be the last waits for the call's end: of a call that is cut they never close (API-121)."""

@@ -18,19 +18,24 @@ SPACE = " \t\r\n"
 class Source:
     """The unread text. Readers move `at`; what they leave is there again, with more behind it, after a yield."""
 
-    def __init__(self, text: str = "", *, ended: bool = False) -> None:
+    def __init__(self, text: str = "", *, ended: bool = False, start: int = 0) -> None:
         self.text = text
         self.ended = ended
         self.at = 0
         """Index in `text` of the first unread character; a yield may move both."""
         self.seen = 0
         """Index up to which a reader has looked ahead, at least `at`. Moves with `at`."""
-        self._start = 0
+        self._start = start
 
     @property
     def offset(self) -> int:
         """Characters of the whole input before `at`."""
         return self._start + self.at
+
+    @property
+    def fed(self) -> int:
+        """Characters of the whole input."""
+        return self._start + len(self.text)
 
     def feed(self, text: str) -> None:
         self._start += self.at

@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from tandem.engine.text.reading.calls.json_form import BrokenCall, read_json_call
@@ -24,8 +25,7 @@ from tandem.engine.text.reading.calls.schemas import ToolSchemas
 from tandem.engine.text.reading.calls.sender import Sender
 from tandem.engine.text.reading.calls.source import SPACE, Source, Steps
 from tandem.engine.text.reading.calls.tags import WAIT, Look, Tag, follows, tag_at
-from tandem.engine.text.reading.calls.values import escaped, is_text, quoted, typed_as
-from tandem.engine.text.reading.calls.xml_value import read_value
+from tandem.engine.text.reading.calls.xml_form import next_tag, read_parameters
 
 __all__ = ["xml_calls"]
 
@@ -38,29 +38,55 @@ def xml_calls(tools: Sequence[Mapping[str, Any]], *, live: bool, new_id: Callabl
     return _XmlCalls(ToolSchemas(tools), Sender(live=live, new_id=new_id))
 
 
+@dataclass(slots=True)
+class _Broken:
+    """A block that did not parse, until its end."""
+
+    at: int
+    why: str
+    tool: str
+    parts: list[str] = field(default_factory=list)
+    """Its text; empty where it goes out at once."""
+
+
 class _XmlCalls:
     def __init__(self, tools: ToolSchemas, sender: Sender) -> None:
-        self.inside = False
+        self.spans: list[tuple[int, int]] = []
+        self.new_id = sender.new_id
         self._tools = tools
         self._sender = sender
-        self._source = Source()
+        self._begin(0)
+
+    def _begin(self, start: int) -> None:
+        self.inside = False
+        self._source = Source(start=start)
         self._after_call = False
         """Nothing but white space has been read since the last call."""
         self._is_idle = False
         """Text is read and none of it is held."""
-        self._broken: list[str] | None = None
-        """The text of a block that did not parse, until its end; empty where it goes out at once."""
-        self._broken_at = 0
+        self._broken: _Broken | None = None
         self._kept: list[str] | None = None
         """The open block as it is written, while it can still become text."""
-        self._kept_at = 0
-        self._is_paired = False
+        self.opened = start
         self._run = self._answer()
         next(self._run)
 
     @property
     def calls(self) -> int:
         return self._sender.calls
+
+    @property
+    def rejected(self) -> int:
+        return self._sender.rejected
+
+    @property
+    def tool(self) -> str | None:
+        return self._sender.tool
+
+    def reopen(self) -> None:
+        self._sender.drop()
+        self._sender.take()
+        self._begin(self._source.fed)
 
     def feed(self, text: str) -> list[Piece]:
         if not text:
@@ -81,13 +107,15 @@ class _XmlCalls:
         self._source.ended = True
         next(self._run)
         if self.inside:
+            tool = self._sender.tool or ""
             self._sender.drop()
+            self._sender.rejected += 1
             if self._kept is not None and not self._sender.live:
-                self._sender.text(self._kept_at, "".join(self._kept))
+                self._sender.reject(self.opened, "".join(self._kept), "unclosed", complete=False, tool=tool)
             self.inside = False
         elif not self._after_call:
             self._release(len(self._source.text))
-        self._mend()
+        self._mend(complete=False)
         return self._sender.take()
 
     # --- text --------------------------------------------------------------------------------------------------------
@@ -95,7 +123,7 @@ class _XmlCalls:
     def _answer(self) -> Steps[None]:
         while True:
             tag = yield from self._text()
-            self._mend()
+            self._mend(complete=False)
             self._keep()
             self.inside = True
             if tag.kind == "<tool_call>":
@@ -131,7 +159,7 @@ class _XmlCalls:
                 return look
             elif self._broken is not None:
                 self._release(look.end)
-                self._mend()
+                self._mend(complete=True)
             else:
                 source.take(look.end)
 
@@ -154,31 +182,32 @@ class _XmlCalls:
         if self._broken is None or self._sender.live:
             self._sender.text(at, text)
         else:
-            self._broken.append(text)
+            self._broken.parts.append(text)
 
     def _keep(self) -> None:
         """A block begins, or the next call of one: from here on it may become text."""
         self._kept = [self._source.text[self._source.at :]]
-        self._kept_at = self._source.offset
+        self.opened = self._source.offset
 
-    def _break(self) -> None:
+    def _break(self, why: str) -> None:
         """The open block is text, as far as it was read and up to its end."""
         assert self._kept is not None
-        read = "".join(self._kept)[: self._source.offset - self._kept_at]
+        read = "".join(self._kept)[: self._source.offset - self.opened]
         text = read.rstrip(SPACE)  # what is white space may stand before the next block
         self._source.unread(read[len(text) :])
+        self._broken = _Broken(self.opened, why, self._sender.tool or "")
         self._sender.drop()
+        self._sender.rejected += 1
         self._after_call = False
-        self._broken, self._broken_at = [], self._kept_at
         if self._sender.live:
-            self._sender.text(self._kept_at, text)
+            self._sender.text(self.opened, text)
         else:
-            self._broken.append(text)
+            self._broken.parts.append(text)
 
-    def _mend(self) -> None:
+    def _mend(self, *, complete: bool) -> None:
         """The broken block has ended."""
-        if self._broken:
-            self._sender.text(self._broken_at, "".join(self._broken))
+        if (broken := self._broken) is not None and broken.parts:
+            self._sender.reject(broken.at, "".join(broken.parts), broken.why, complete=complete, tool=broken.tool)
         self._broken = None
 
     # --- blocks ------------------------------------------------------------------------------------------------------
@@ -188,37 +217,38 @@ class _XmlCalls:
         if (yield from self._source.peek()) == "{":
             try:
                 yield from read_json_call(self._source, self._tools, self._open, self._sender.arguments)
-            except BrokenCall:
-                yield from self._give_up()
+            except BrokenCall as broken:
+                yield from self._give_up(broken.why)
                 return
             tag = yield from self._behind_call("}")
         else:
-            tag = yield from self._tag()
+            tag = yield from next_tag(self._source)
             if tag is None or tag.kind != "<function":
-                self._break()
+                self._break("no call")
                 return
         if tag is not None:
             yield from self._functions(tag, is_paired=True)
 
     def _functions(self, tag: Tag, *, is_paired: bool) -> Steps[None]:
         """Calls one behind the other, from the first one's `<function=…>` on."""
-        self._is_paired = is_paired
-        next_tag: Tag | None = tag
-        while next_tag is not None:
-            self._source.take(next_tag.end)
-            self._open(next_tag.name)
-            ender = yield from self._parameters(next_tag.name)
+        call: Tag | None = tag
+        while call is not None:
+            self._source.take(call.end)
+            self._open(call.name)
+            ender = yield from read_parameters(
+                self._source, self._tools, call.name, self._sender.arguments, is_paired=is_paired
+            )
             if ender.kind == "</function>" and not is_paired:
                 self._source.take(ender.end)
                 self._finish()
                 return
-            next_tag = yield from self._behind_call()
+            call = yield from self._behind_call()
 
     def _behind_call(self, more: str = "") -> Steps[Tag | None]:
         """Finishes the call that has been read; gives the `<function=…>` of the next one in its block."""
         while True:
             yield from self._source.peek(SPACE + more)
-            tag = yield from self._tag()
+            tag = yield from next_tag(self._source)
             if tag is None or tag.kind not in _PARAMETER_ENDS:
                 break
             self._source.take(tag.end)
@@ -229,13 +259,8 @@ class _XmlCalls:
             self._keep()
             return tag
         self._source.take(tag.end)
+        self.spans[-1] = (self.spans[-1][0], self._source.offset)
         return None
-
-    def _tag(self) -> Steps[Tag | None]:
-        """The tag that begins here, unread."""
-        while (look := tag_at(self._source.text, self._source.at)) is WAIT:
-            yield
-        return look
 
     def _open(self, name: str) -> None:
         self._sender.open(name)
@@ -244,19 +269,21 @@ class _XmlCalls:
 
     def _finish(self) -> None:
         self._sender.finish()
+        self.spans.append((self.opened, self._source.offset))
         self._after_call = True
 
-    def _give_up(self) -> Steps[None]:
+    def _give_up(self, why: str) -> Steps[None]:
         """The JSON does not parse."""
         if not self._sender.has_sent:
-            self._break()
+            self._break(why)
             return
         self._sender.drop()
+        self._sender.rejected += 1
         source = self._source
         while True:
             at = source.text.find("<", source.at)
             source.take(at if at >= 0 else len(source.text))
-            tag = (yield from self._tag()) if at >= 0 else None
+            tag = (yield from next_tag(source)) if at >= 0 else None
             if tag is not None and tag.kind in ("</tool_call>", "<tool_call>"):
                 break
             if at >= 0:
@@ -266,42 +293,3 @@ class _XmlCalls:
         if tag.kind == "</tool_call>":
             source.take(tag.end)
         self._after_call = True
-
-    # --- the XML form ------------------------------------------------------------------------------------------------
-
-    def _parameters(self, name: str) -> Steps[Tag]:
-        """Reads a function's parameters; the unread tag that ends it."""
-        source, keys = self._source, set[str]()
-        while True:
-            at = source.text.find("<", source.at)
-            source.take(at if at >= 0 else len(source.text))
-            if at < 0:
-                yield
-                continue
-            tag = yield from self._tag()
-            if tag is None or tag.kind == "</parameter>":
-                source.take(source.at + 1)
-            elif tag.kind == "<parameter":
-                source.take(tag.end)
-                yield from self._parameter(name, tag.name, keys)
-            else:
-                self._sender.arguments("}" if keys else "{}")
-                return tag
-
-    def _parameter(self, name: str, key: str, keys: set[str]) -> Steps[None]:
-        paired = self._is_paired
-        if key in keys:
-            yield from read_value(self._source, lambda _: None, is_paired=paired)
-            return
-        send = self._sender.arguments
-        prefix = f"{',' if keys else '{'}{quoted(key)}:"
-        keys.add(key)
-        types = self._tools.types(name, key)
-        if is_text(types):
-            send(prefix + '"')
-            yield from read_value(self._source, lambda text: send(escaped(text)), is_paired=paired)
-            send('"')
-        else:
-            parts: list[str] = []
-            yield from read_value(self._source, parts.append, is_paired=paired)
-            send(prefix + typed_as("".join(parts), types))
