@@ -11,7 +11,7 @@ from tandem import __version__
 
 __all__ = ["main"]
 
-COMMANDS = ("serve", "chat", "watch", "pull", "models", "corpus", "bench", "ledger", "packages")
+COMMANDS = ("serve", "chat", "watch", "pull", "models", "corpus", "bench", "ledger", "packages", "policy", "monitor")
 """One module of `tandem.cli` each, in the order of the help; its `command` is the click command."""
 
 

@@ -128,6 +128,13 @@ class ChatClient:
         except (KeyError, IndexError, TypeError):
             raise ChatError("the server lists no model at /v1/models") from None
 
+    def json(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """What one request to the API is answered; `path` is below `/v1`."""
+        connection = self._connect()
+        with closing(connection):
+            response = self._ask(connection, method, path, None if body is None else json.dumps(body))
+            return _object(response.read())
+
     def stream(self, model: str, messages: Sequence[Mapping[str, str]]) -> Generator[Event]:
         """The answer as it comes. Closing the iterator early closes the connection, which stops the server's work."""
         body = json.dumps({"model": model, "messages": list(messages), "stream": True})

@@ -48,9 +48,16 @@ class Sample(msgspec.Struct, frozen=True):
     prefill_tps: float
 
 
+class Conductor(msgspec.Struct, frozen=True):
+    """What the session monitor does to the request."""
+
+    label: str
+
+
 class Activity(msgspec.Struct, frozen=True):
     state: str
     label: str
+    conductor: Conductor | None = None
 
 
 class Row(msgspec.Struct, frozen=True):

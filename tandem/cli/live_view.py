@@ -175,19 +175,28 @@ def _table(rows: Iterable[Row], *, is_wide: bool, has_sides: bool) -> Table:
     for row in rows:
         state = row.activity.state if row.activity else PHASES.get(row.phase, row.phase)
         glyph, word, style = STATES.get(state, ("?", state, ""))
-        label = clean(row.activity.label) if row.activity else "what it does is not shown: live activity is off"
         read, wide = _read(row), [_rate(row.decode_tps), _duration(row.queue_ms)]
         table.add_row(
             _words(f"{glyph} {word}", style),
             *([_slot(row)] if has_sides else []),
             *([_words(row.client_kind)] if is_wide else []),
-            Text(label),
+            _does(row),
             *([read] if is_wide else []),
             _count(row.completion_tokens),
             *(wide if is_wide else []),
             _duration(row.elapsed_ms),
         )
     return table
+
+
+def _does(row: Row) -> Text:
+    """Below it what the session monitor has done to it."""
+    if row.activity is None:
+        return Text("what it does is not shown: live activity is off")
+    lines = Text(clean(row.activity.label))
+    if (conductor := row.activity.conductor) is not None:
+        lines.append(f"\n◇ {clean(conductor.label)}", "dim")
+    return lines
 
 
 def _slot(row: Row) -> str:

@@ -79,7 +79,9 @@ def _for_operator(error: BaseException, settings: Settings) -> str | None:
         case BaseExceptionGroup():
             lines = [_for_operator(each, settings) for each in error.exceptions]
             return None if None in lines else lines[0]
-        case CheckpointError() | SettingError() | StateLocked():
+        case SettingError():
+            return str(error)
+        case CheckpointError() | StateLocked():
             return " ".join(str(error).split())
         case OSError(filename=str() as name) if Path(name).is_relative_to(settings.state_dir):
             return f"STATE cannot be used: {name}: {error.strerror}. --state-dir names another directory"

@@ -77,6 +77,18 @@ def test_the_screen_tells_what_runs_and_why_the_others_wait() -> None:
     assert re.match(r"\S+ +! +refused: the queue was full +openai-sdk", ends[1])
 
 
+@pytest.mark.spec("OBS-067")
+def test_what_the_monitor_did_stands_below_what_the_request_does() -> None:
+    lines = [line.strip() for line in shown(EXAMPLE, 200).splitlines()]
+    [at] = [at for at, line in enumerate(lines) if "◇ monitor: C3 had a call written anew, 2 acts, 62" in line]
+    assert "thinks: 210 tokens" in lines[at - 1]
+    evil = copy.deepcopy(EXAMPLE)
+    evil["requests"][0]["activity"]["conductor"]["label"] = "a\x1b]0;owned\x07"
+    assert "\x1b" not in shown(evil)
+    del evil["requests"][0]["activity"]["conductor"]
+    assert "◇" not in shown(evil)
+
+
 @pytest.mark.spec("SCH-104")
 def test_the_screen_tells_who_is_in_which_slot_and_what_they_share() -> None:
     screen = shown(PARALLEL, 160)
@@ -330,7 +342,7 @@ def test_a_pipe_gets_one_snapshot(server: Server) -> None:
     assert "‖ idle: nothing runs" in done.stdout
     assert "\x1b" not in done.stdout
     once = watch("--url", server.base, "--once", "--json")
-    assert json.loads(once.stdout)["contract_version"] == "1.1"
+    assert json.loads(once.stdout)["contract_version"] == "1.2"
 
 
 def test_events_go_into_a_pipe_until_it_closes(server: Server) -> None:
