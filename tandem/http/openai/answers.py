@@ -23,6 +23,8 @@ from tandem.http.openai.counts import add_up, timings_json, usage_json
 from tandem.http.openai.errors import internal
 from tandem.http.openai.formats import ReasoningFormat, Thought, in_content
 from tandem.http.openai.jsontext import dump
+from tandem.http.openai.line_bodies import Said, laid_out
+from tandem.http.openai.lines import LineWay
 from tandem.http.openai.logprobs import TokenNames, chat_logprobs, legacy_logprobs
 
 __all__ = ["Answer", "chat_body", "completion_body"]
@@ -37,6 +39,7 @@ class Answer:
         self.texts: list[Thought | Content] = []
         """Reasoning and answer, as they came."""
         self.calls: dict[int, tuple[CallStart, list[str]]] = {}
+        self.lines: list[Said] = []
 
     def feed(self, deltas: Iterable[Delta]) -> None:
         """Take the next deltas, in order."""
@@ -50,20 +53,16 @@ class Answer:
                     self.calls[index][1].append(text)
                 case Finish():
                     self.finish = delta
-                case CallEnd() | Line():
+                case Line():
+                    self.lines.append(Said(delta, is_early=not self.texts))
+                case CallEnd():
                     pass
                 case _:
                     assert_never(delta)
 
-    def contents(self, reasoning_format: ReasoningFormat = "reasoning_content") -> list[Content]:
-        """The pieces of the content: those of the answer, and where the format says so all that came before it."""
-        pieces = [text if isinstance(text, Content) else in_content(text, reasoning_format) for text in self.texts]
-        return [piece for piece in pieces if piece is not None]
-
-    @property
-    def reasoning(self) -> str:
-        """The text of the reasoning, without its tags."""
-        return "".join([text.text for text in self.texts if isinstance(text, Reasoning)])
+    def contents(self) -> list[Content]:
+        """The pieces of the answer."""
+        return _contents(self.texts, "reasoning_content")
 
 
 def chat_body(
@@ -76,9 +75,10 @@ def chat_body(
     sampled: str | None = None,
     reasoning_format: ReasoningFormat = "reasoning_content",
     reasoning_alias: bool = True,
+    lines: LineWay | None = None,
 ) -> bytes:
-    """The body of a chat completion. `names` is given where log-probabilities were asked for, and `sampled` where the
-    server chose the sampling.
+    """The body of a chat completion. `names` is given where log-probabilities were asked for, `sampled` where the
+    server chose the sampling, and `lines` where state lines are shown.
 
     The content never has the blank lines that some streams send between reasoning and answer: they only mark the time
     (API-076).
@@ -87,8 +87,9 @@ def chat_body(
     """
 
     def choice(answer: Answer) -> dict[str, Any]:
-        contents = answer.contents(reasoning_format)
-        reasoning = "" if reasoning_format == "tags" else answer.reasoning
+        texts, before, behind = (answer.texts, "", "") if lines is None else laid_out(answer.texts, answer.lines, lines)
+        contents = _contents(texts, reasoning_format)
+        reasoning = before + ("" if reasoning_format == "tags" else _reasoning(texts)) + behind
         return {
             "message": _message(_join(contents), reasoning, answer, reasoning_alias),
             "logprobs": None if names is None else {"content": chat_logprobs(_logprobs(contents), names)},
@@ -166,6 +167,17 @@ def _message(text: str, reasoning: str, answer: Answer, reasoning_alias: bool) -
             for start, pieces in answer.calls.values()
         ]
     return message
+
+
+def _contents(texts: Sequence[Thought | Content], reasoning_format: ReasoningFormat) -> list[Content]:
+    """The pieces of the content: those of the answer, and where the format says so all that came before it."""
+    pieces = [text if isinstance(text, Content) else in_content(text, reasoning_format) for text in texts]
+    return [piece for piece in pieces if piece is not None]
+
+
+def _reasoning(texts: Sequence[Thought | Content]) -> str:
+    """The text of the reasoning, without its tags."""
+    return "".join([text.text for text in texts if isinstance(text, Reasoning)])
 
 
 def _join(contents: Sequence[Content]) -> str:

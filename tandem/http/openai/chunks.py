@@ -1,14 +1,9 @@
-"""Deltas to server-sent events, for both routes (API, section 16).
-
-A stream's head never changes, so it is encoded once and each text is filled in between two constant pieces: a token
-costs one JSON string. What `feed` gives for the deltas of one block is meant as one write.
-"""
+"""Deltas to the chunks of a chat completion (API, section 16), state lines among them (section 17)."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 from tandem.engine.text.reading.deltas import (
     Blank,
@@ -17,143 +12,27 @@ from tandem.engine.text.reading.deltas import (
     CallStart,
     Content,
     Delta,
-    Finish,
     Line,
     Reasoning,
     ReasoningEnd,
     ReasoningStart,
-    Usage,
 )
 from tandem.engine.verbs import TokenLogprob
-from tandem.http.openai.counts import timings_json, usage_json
-from tandem.http.openai.errors import ApiError, internal
 from tandem.http.openai.formats import ReasoningFormat, Thought, in_content
 from tandem.http.openai.jsontext import dump, string
-from tandem.http.openai.logprobs import TokenNames, chat_logprobs, legacy_logprobs
+from tandem.http.openai.lines import LineWay, Placed, Placer
+from tandem.http.openai.logprobs import TokenNames, chat_logprobs
+from tandem.http.openai.streams import Other, Stream
 
-__all__ = ["DONE", "ChatStream", "CompletionStream", "Stream"]
-
-DONE = b"data: [DONE]\n\n"
-
-Other: TypeAlias = Thought | CallStart | CallArguments | CallEnd | Line
-"""Deltas that are neither text of the answer nor its end."""
-
-
-class Stream(ABC):
-    """One streamed response: `open`, then `feed` until `ended`; `fail` ends it instead.
-
-    `include_usage` is the client's option, `usage_default` what stands in for an absent one (API-140). `names` is given
-    where log-probabilities were asked for, and `sampled` where the server chose the sampling.
-    """
-
-    OBJECT: str
-    OPEN: bytes
-    """What comes before the text in a choice."""
-
-    def __init__(
-        self,
-        *,
-        id: str,
-        created: int,
-        model: str,
-        include_usage: bool | None = None,
-        usage_default: bool = True,
-        names: TokenNames | None = None,
-        sampled: str | None = None,
-    ) -> None:
-        constant = dump({"id": id, "object": self.OBJECT, "created": created, "model": model})
-        self._head = b"data: " + constant[:-1] + b',"choices":['
-        self._tail = b'],"usage":null}\n\n' if include_usage else b"]}\n\n"
-        self._before = self._head + self.OPEN
-        self._after = self._close(b"null") + self._tail
-        self._include_usage = include_usage
-        self._counts = usage_default if include_usage is None else include_usage
-        self._names = names
-        self._sampled = sampled
-        self._awaits_content = False
-        """Whether the client goes by the next content to see that the reasoning has ended."""
-        self.ended = False
-        """Whether `[DONE]` has been given out; whatever is fed later is dropped."""
-
-    def open(self) -> bytes:
-        """What the stream starts with."""
-        return b""
-
-    def feed(self, deltas: Iterable[Delta]) -> bytes:
-        """The events of these deltas, in order; a `Finish` ends the stream, `[DONE]` included."""
-        return b"".join([self._encode(delta) for delta in deltas])
-
-    def fail(self, error: ApiError, usage: Usage | None = None) -> bytes:
-        """The end of a stream that failed or was refused after it had opened (API-145).
-
-        `usage` holds the partial counts where a generation had begun (API-162).
-        """
-        if self.ended:
-            return b""
-        self.ended = True
-        tail = b'],"error":' + dump(error.stream_members())
-        if usage is not None and self._counts:
-            tail += b',"usage":' + dump(usage_json(usage, self._sampled)) + b"}\n\n"
-        else:
-            tail += b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
-        return self._head + self._last("error") + tail + DONE
-
-    def _encode(self, delta: Delta) -> bytes:
-        if self.ended:
-            return b""
-        if isinstance(delta, Content):
-            if self._names is not None:
-                return self._content_with_logprobs(delta, self._names)
-            return self._plain(delta.text)
-        if isinstance(delta, Finish):
-            return self._finish(delta)
-        return self._other(delta)
-
-    def _plain(self, text: str) -> bytes:
-        if not text:
-            return b""
-        self._awaits_content = False
-        return self._before + string(text) + self._after
-
-    def _finish(self, finish: Finish) -> bytes:
-        if finish.reason == "error":
-            return self.fail(internal(), None if finish.usage == Usage() else finish.usage)
-        self.ended = True
-        if finish.reason == "abandoned":
-            return b""
-        last = self._head + self._last(finish.reason)
-        if not self._counts:
-            return last + self._tail + DONE
-        counts = b'],"usage":%b,"timings":%b}\n\n' % (
-            dump(usage_json(finish.usage, self._sampled)),
-            dump(timings_json(finish.usage, finish.timings)),
-        )
-        if self._include_usage:
-            return last + self._tail + self._head + counts + DONE
-        return last + counts + DONE
-
-    @abstractmethod
-    def _content_with_logprobs(self, delta: Content, names: TokenNames) -> bytes:
-        """The event of a text on a stream with log-probabilities."""
-
-    @abstractmethod
-    def _other(self, delta: Other) -> bytes:
-        """The event of anything but answer text and end."""
-
-    @abstractmethod
-    def _last(self, reason: str) -> bytes:
-        """The choice of a chunk that has a finish reason and no text."""
-
-    @abstractmethod
-    def _close(self, logprobs: bytes) -> bytes:
-        """What comes after the text in the choice of a chunk that is not the last."""
+__all__ = ["ChatStream"]
 
 
 class ChatStream(Stream):
     """A chat completion.
 
     `reasoning_alias` sends reasoning under `reasoning` too (API-257). With `blank_lines`, a stream whose reasoning goes
-    to `reasoning_content` alone has a content delta of blank lines where the reasoning ends (API-076).
+    to `reasoning_content` alone has a content delta of blank lines where the reasoning ends (API-076). `lines` says how
+    state lines are shown; without it they are not.
     """
 
     OBJECT = "chat.completion.chunk"
@@ -172,6 +51,7 @@ class ChatStream(Stream):
         reasoning_format: ReasoningFormat = "reasoning_content",
         reasoning_alias: bool = True,
         blank_lines: bool = False,
+        lines: LineWay | None = None,
     ) -> None:
         super().__init__(
             id=id,
@@ -186,10 +66,41 @@ class ChatStream(Stream):
         self._alias = reasoning_alias
         self._blank_lines = blank_lines and reasoning_format == "reasoning_content"
         self._delta = self._head + b'{"index":0,"delta":{'
+        self._placer = None if lines is None else Placer(lines)
+        self._has_status = False
+        """A status event was sent, and not concluded."""
 
     def open(self) -> bytes:
         """The role chunk: before any text, once (API-138)."""
         return self._delta + b'"role":"assistant","content":""' + self._after
+
+    def feed(self, deltas: Iterable[Delta]) -> bytes:
+        if self._placer is None:
+            return super().feed(deltas)
+        return b"".join(
+            self._line(each) if isinstance(each, Placed) else self._encode(each) for each in self._placer.feed(deltas)
+        )
+
+    def conclude(self, text: str) -> bytes:
+        return self._status(text, done=True) if self._has_status else b""
+
+    def _line(self, line: Placed) -> bytes:
+        if self.ended:
+            return b""
+        match line.place:
+            case "status":
+                return self._status(line.text, done=False)
+            case "content":  # not as text of the answer, which some clients wait for
+                return self._before + string(line.text) + self._after
+            case "reasoning":
+                return self._apart(string(line.text))
+            case "title":
+                return self._call(b"") + self._apart(string(line.text))
+
+    def _status(self, text: str, *, done: bool) -> bytes:
+        self._has_status = not done
+        event = {"type": "status", "data": {"description": text, "done": done}}
+        return self._head + b'],"event":' + dump(event) + (b',"usage":null}\n\n' if self._include_usage else b"}\n\n")
 
     def _content_with_logprobs(self, delta: Content, names: TokenNames) -> bytes:
         if not delta.logprobs:
@@ -224,13 +135,18 @@ class ChatStream(Stream):
             shown = in_content(delta, self._format)
             return b"" if shown is None else self._encode(shown)
         raw = string(delta.text)
-        apart = b'"reasoning_content":' + raw + (b',"reasoning":' + raw if self._alias else b"")
         if self._format == "reasoning_content":
-            return self._delta + apart + self._after
-        twice = self._before + raw + b"," + apart
+            return self._apart(raw)
+        twice = self._before + raw + b"," + self._reasoning_members(raw)
         if self._names is None or not delta.logprobs:
             return twice + self._after
         return twice + self._after_tokens(delta.logprobs, self._names)
+
+    def _apart(self, raw: bytes) -> bytes:
+        return self._delta + self._reasoning_members(raw) + self._after
+
+    def _reasoning_members(self, raw: bytes) -> bytes:
+        return b'"reasoning_content":' + raw + (b',"reasoning":' + raw if self._alias else b"")
 
     def _after_block(self, delta: Thought) -> bytes:
         """What marks the end of reasoning that goes out apart: nothing, or the blank lines the client waits for."""
@@ -249,30 +165,3 @@ class ChatStream(Stream):
 
     def _close(self, logprobs: bytes) -> bytes:
         return b'},"logprobs":' + logprobs + b',"finish_reason":null}'
-
-
-class CompletionStream(Stream):
-    """A text completion: the same with `text` in place of a delta, the legacy log-probabilities, and no role chunk."""
-
-    OBJECT = "text_completion"
-    OPEN = b'{"index":0,"text":'
-    _sent = 0
-    """Characters sent so far, for the offsets of log-probabilities."""
-
-    def _content_with_logprobs(self, delta: Content, names: TokenNames) -> bytes:
-        at = self._sent
-        self._sent += len(delta.text)
-        if not delta.logprobs:
-            return self._plain(delta.text)
-        logprobs = dump(legacy_logprobs(delta.logprobs, delta.text, at, names))
-        return self._before + string(delta.text) + self._close(logprobs) + self._tail
-
-    def _other(self, delta: Other) -> bytes:
-        # This route has no reasoning split and no tools (API-047); lines never reach it (API-147).
-        raise TypeError(f"a text completion has no {type(delta).__name__}")
-
-    def _last(self, reason: str) -> bytes:
-        return b'{"index":0,"text":"","logprobs":null,"finish_reason":' + string(reason) + b"}"
-
-    def _close(self, logprobs: bytes) -> bytes:
-        return b',"logprobs":' + logprobs + b',"finish_reason":null}'

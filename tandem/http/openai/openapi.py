@@ -20,8 +20,10 @@ CONTRACTS: Mapping[str, str] = MappingProxyType(
     {
         "ConductorDecisions": "conductor-decisions.schema.json",
         "ConductorEvents": "conductor-events.schema.json",
+        "ConductorOverview": "conductor-overview.schema.json",
         "ConductorSession": "conductor-session.schema.json",
         "ConductorSessions": "conductor-sessions.schema.json",
+        "ConductorWatch": "conductor-watch.schema.json",
         "Health": "health.schema.json",
         "Live": "live.schema.json",
         "Logs": "logs.schema.json",

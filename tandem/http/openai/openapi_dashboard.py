@@ -39,6 +39,7 @@ def paths() -> dict[str, Any]:
         "/v1/dashboard/requests": {"get": _requests()},
         "/v1/conductor/events": {"get": _events()},
         "/v1/conductor/decisions": {"get": _decisions()},
+        "/v1/conductor/overview": {"get": _overview()},
         "/v1/conductor/sessions": {"get": _sessions()},
         "/v1/conductor/sessions/{key}": {"get": _timeline()},
         "/v1/dashboard/session": {"get": _session(), "post": _sign_in(), "delete": _sign_out()},
@@ -223,6 +224,7 @@ def _events() -> dict[str, Any]:
             parameter("mode", "The mode that the row was written in.", TEXT),
             parameter("request_id", "The id of one request.", TEXT),
             parameter("since", "Rows from then on: milliseconds since 1970.", {**POSITIVE, "minimum": 0}),
+            parameter("findings", "1: without the monitor's bookkeeping.", {"enum": [0, 1], "default": 0}),
             *JOURNAL_PAGE,
         ],
         "responses": responses(json_answer("The rows.", "ConductorEvents"), 400, 401, 404),
@@ -236,6 +238,16 @@ def _decisions() -> dict[str, Any]:
         "description": "Rows of kind `route` and `side`, newest first. A 404 without --conductor-config.",
         "parameters": [parameter("session", "The key of a session.", TEXT), *JOURNAL_PAGE],
         "responses": responses(json_answer("The rows.", "ConductorDecisions"), 400, 401, 404),
+    }
+
+
+def _overview() -> dict[str, Any]:
+    return {
+        "operationId": "conductor-overview",
+        "summary": "What the conductor did in 24 hours and in 7 days",
+        "description": "Counted from the journal, without side requests. A 404 without --conductor-config.",
+        "parameters": [parameter("profile", "Under this profile alone.", TEXT)],
+        "responses": responses(json_answer("The figures.", "ConductorOverview"), 400, 401, 404),
     }
 
 

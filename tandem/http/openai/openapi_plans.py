@@ -1,4 +1,4 @@
-"""The operations that show what planning decides (PRF-019, NOTE-011)."""
+"""The operations that show what planning decides, and what the monitor watches (PRF-019, NOTE-011, MON-132)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ def paths() -> dict[str, Any]:
     return {
         "/v1/conductor/test": {"post": _test()},
         "/v1/conductor/sessions/{key}/export": {"get": _export()},
+        "/v1/conductor/watch": {"get": _watch()},
     }
 
 
@@ -47,4 +48,14 @@ def _export() -> dict[str, Any]:
         "description": f"Each request with its notes. Takes the password where one is set. {ONLY}",
         "parameters": [key, wanted],
         "responses": responses({"description": "The export.", "content": content}, 400, 401, 404),
+    }
+
+
+def _watch() -> dict[str, Any]:
+    return {
+        "operationId": "conductor-watch",
+        "summary": "How each session stands",
+        "description": f"Gates, compaction, progress and client of every session that the monitor remembers. {ONLY}",
+        "parameters": [],
+        "responses": responses(json_answer("The sessions.", "ConductorWatch"), 400, 401, 404),
     }

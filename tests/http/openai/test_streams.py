@@ -29,7 +29,8 @@ from tandem.engine.text.reading.deltas import (
 )
 from tandem.engine.verbs import TokenLogprob
 from tandem.http.openai import errors
-from tandem.http.openai.chunks import ChatStream, CompletionStream
+from tandem.http.openai.chunks import ChatStream
+from tandem.http.openai.streams import CompletionStream
 from tests.http.openai.samples import Names, finish
 from tests.http.openai.sse import content_of, events, objects
 
