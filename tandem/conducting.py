@@ -5,25 +5,39 @@ given; the sessions, which go on over a restart (NOTE-009).
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from tandem.actors.documents import DocumentKeeper
 from tandem.actors.keeper import Configure, KeeperMessage
 from tandem.actors.kit import Blocking, Ref, WallClock
+from tandem.actors.notifier import Notifier, Push
+from tandem.actors.session_file import SessionFile
 from tandem.actors.store import Store
 from tandem.conductor.documents import Documents
+from tandem.conductor.monitor.monitor import Monitor
+from tandem.conductor.monitor.policy import NotYaml, Policy, PolicyError, body_of, policy_of, shipped_text
 from tandem.conductor.router.kit import Kit, kit_for
 from tandem.conductor.sampling import Draw, sampling_kit
-from tandem.conductor.sessions import BadSessions, Sessions, dump_sessions, load_sessions
-from tandem.config import Settings
+from tandem.conductor.sessions import BadSessions, Sessions, load_sessions
+from tandem.config import SettingError, Settings
 from tandem.engine.text.model import TextModel
+from tandem.engine.text.reading.calls import pythonic_calls, xml_calls
 from tandem.engine.verbs import ModelCard
 from tandem.fit import model_fit
-from tandem.store.document_files import write_file
-from tandem.store.files import make_private_dir
 
-__all__ = ["conductor_kit", "document_keeper", "open_sessions", "sessions_file", "write_sessions"]
+__all__ = [
+    "SessionMonitor",
+    "check_policy",
+    "conductor_kit",
+    "document_keeper",
+    "open_sessions",
+    "push_notifier",
+    "session_keeper",
+    "session_monitor",
+]
 
 log = logging.getLogger(__name__)
 
@@ -52,23 +66,101 @@ def conductor_root(settings: Settings, parts: Parts) -> Path | None:
     return parts.conductor_dir or settings.conductor_dir
 
 
-def document_keeper(settings: Settings, parts: Parts, keeper: Ref[KeeperMessage]) -> DocumentKeeper | None:
+@dataclass(frozen=True, slots=True)
+class SessionMonitor:
+    """The policy file as it was read, and the monitor that is under it; None in mode raw."""
+
+    body: Mapping[str, Any]
+    monitor: Monitor | None
+
+
+def check_policy(settings: Settings) -> None:
+    """Raises `SettingError`, with a line for each problem, where a monitor could not start under its policy (MON-020):
+    before a model is loaded for minutes.
+    """
+    if settings.monitor_mode != "raw":
+        _policy(settings)
+
+
+def session_monitor(settings: Settings, parts: Parts, card: ModelCard, text: TextModel) -> SessionMonitor | None:
+    """None with neither monitor nor conductor. Raises `SettingError`, also where the policy does not fit the model."""
+    mode = settings.monitor_mode
+    if mode == "raw" and conductor_root(settings, parts) is None:
+        return None
+    body, policy = _policy(settings)
+    if mode == "raw":
+        return SessionMonitor(body, None)
+    codec = xml_calls if settings.tool_format == "xml" else pythonic_calls
+    try:
+        monitor = Monitor(mode, policy, text, argloop=settings.argloop, window=card.max_len, codec=codec)
+    except PolicyError as error:
+        raise _unusable(settings, error) from None
+    return SessionMonitor(body, monitor)
+
+
+def _policy(settings: Settings) -> tuple[Mapping[str, Any], Policy]:
+    """The policy file's body, and what it says."""
+    try:
+        body = body_of(settings.conductor_policy or shipped_text())
+        return body, policy_of(body)
+    except (NotYaml, PolicyError) as error:
+        raise _unusable(settings, error) from None
+
+
+def _unusable(settings: Settings, error: NotYaml | PolicyError) -> SettingError:
+    name = settings.conductor_policy or "the policy that ships"
+    return SettingError("\n".join(f"--conductor-policy: {name}: {line}" for line in str(error).splitlines()))
+
+
+def document_keeper(
+    settings: Settings, parts: Parts, keeper: Ref[KeeperMessage], watched: SessionMonitor | None
+) -> DocumentKeeper | None:
     """None without a directory."""
     root = conductor_root(settings, parts)
     if root is None:
         return None
-    last = settings.disk_tier
+    last, monitor = settings.disk_tier, None if watched is None else watched.monitor
 
     def configure(documents: Documents) -> bool:
-        """The disk tier follows the settings document (MEM-014)."""
+        """The disk tier follows the settings document (MEM-014), the monitor its own (MON-021)."""
         nonlocal last
+        if monitor is not None and documents.monitor is not None:
+            _reload(monitor, documents.monitor, documents.versions.get("monitor", 0))
         disk = documents.settings.memory.disk_cache.over(settings.disk_tier)
         if disk != last and not keeper.offer(Configure(disk)):
             return False
         last = disk
         return True
 
-    return DocumentKeeper(root, blocking=parts.blocking, wall=parts.wall, store=parts.store.ref, on_change=configure)
+    return DocumentKeeper(
+        root,
+        blocking=parts.blocking,
+        wall=parts.wall,
+        store=parts.store.ref,
+        on_change=configure,
+        policy=None if watched is None else watched.body,
+    )
+
+
+def push_notifier(
+    settings: Settings, parts: Parts, watched: SessionMonitor | None, on_result: Callable[[Push, str], None]
+) -> Notifier | None:
+    """None where nothing is watched. With the fake engine nobody asks for one (MON-131)."""
+    if watched is None or watched.monitor is None:
+        return None
+    return Notifier(url=settings.notify_url, state_dir=settings.state_dir, blocking=parts.blocking, on_result=on_result)
+
+
+def _reload(monitor: Monitor, body: Mapping[str, Any], version: int) -> None:
+    """A document that its checks let through may still not fit the model: then the policy in use stays (MON-023)."""
+    if version == monitor.version:
+        return
+    try:
+        monitor.reload(policy_of(body), version)
+    except PolicyError as error:
+        log.error("[conductor] version %d of the monitor document cannot be used: %s", version, error)
+    except Exception as error:  # the documents' actor goes on whatever a model's text does with a policy (MON-012)
+        log.error("[conductor] version %d of the monitor document cannot be used: %s", version, type(error).__name__)
 
 
 def conductor_kit(settings: Settings, parts: Parts, card: ModelCard, text: TextModel) -> Kit | None:
@@ -119,9 +211,7 @@ def _read_sessions(file: Path, sessions: Sessions) -> None:
     log.info("[conductor] %d sessions go on", len(sessions))
 
 
-def write_sessions(file: Path, sessions: Sessions) -> None:
-    try:
-        make_private_dir(file.parent)
-        write_file(file, dump_sessions(sessions))
-    except OSError as error:
-        log.error("[conductor] %s cannot be written: %s", file, error.strerror or error)
+def session_keeper(settings: Settings, parts: Parts, sessions: Sessions) -> SessionFile | None:
+    """None without a conductor."""
+    file = sessions_file(settings, parts)
+    return None if file is None else SessionFile(file, sessions, blocking=parts.blocking)

@@ -577,6 +577,34 @@ class Settings:
         help="Directory of the conductor's documents, relative to STATE; /v1/conductor/* answers only with it.",
     )
 
+    conductor: Literal["raw", "shadow", "on", "off"] | None = _setting(
+        Choice(("raw", "shadow", "on", "off")),
+        None,
+        group=CONDUCTOR,
+        shown="on with --conductor-config, else raw",
+        help="The highest mode of the session monitor: on acts, shadow only journals, raw (off) has none.",
+    )
+    conductor_policy: Path | None = _setting(  # noqa: RUF009  (a dataclass field)
+        FilePath(),
+        None,
+        group=CONDUCTOR,
+        shown="the policy that ships",
+        help="The monitor's policy, a YAML file; tandem policy check says what is wrong with one.",
+    )
+    notify_url: str | None = _setting(
+        Text("URL"),
+        None,
+        group=CONDUCTOR,
+        shown="nowhere",
+        help="Where the watch pushes to, once the policy or a profile has it push, and the policy names no address.",
+    )
+    argloop: Literal["on", "log", "off"] = _setting(
+        Choice(("on", "log", "off")),
+        "on",
+        group=CONDUCTOR,
+        help="Stop calls whose arguments repeat themselves, where the monitor is on; log only says so, off also leaves "
+        "the history as it is.",
+    )
     client_cwd: Literal["note", "off"] = _setting(
         Choice(("note", "off")),
         "note",
@@ -598,6 +626,13 @@ class Settings:
         shown="*=reasoning_content,hermes=tags",
         help="Under a plan, where the reasoning goes by kind of client, while --reasoning-format is tags; an empty "
         "value means tags for all.",
+    )
+    status_clients: tuple[str, ...] = _setting(
+        Names(),
+        ("open-webui",),
+        group=CONDUCTOR,
+        shown="open-webui",
+        help="Kinds of client that get state lines as status events until the first token; an empty value means none.",
     )
     note_dedup: Literal["parts", "block"] = _setting(
         Choice(("parts", "block")),
@@ -652,6 +687,13 @@ class Settings:
     def conductor_dir(self) -> Path | None:
         """Where the conductor's documents are; a relative `conductor_config` is below STATE."""
         return None if self.conductor_config is None else self.state_dir / self.conductor_config
+
+    @property
+    def monitor_mode(self) -> Literal["raw", "shadow", "on"]:
+        """`conductor` with its default (MON-001)."""
+        if self.conductor is None:
+            return "raw" if self.conductor_config is None else "on"
+        return "raw" if self.conductor == "off" else self.conductor
 
     @property
     def is_loopback(self) -> bool:

@@ -24,6 +24,7 @@ from hypercorn.config import Config as HypercornConfig
 from tandem.actors.kit import ActorGone
 from tandem.actors.slots import Abort
 from tandem.build import Progress, find_model, open_parts
+from tandem.conducting import check_policy
 from tandem.config import Settings
 from tandem.fit import check_fit
 from tandem.http import connection
@@ -57,6 +58,7 @@ def run(settings: Settings, environ: Mapping[str, str]) -> int:
     Raises `CheckpointError`, `SettingError`, `StateLocked` or `OSError` before the start.
     """
     check_fit(settings)
+    check_policy(settings)
     connection.install()
     sys.setswitchinterval(SWITCH_S)
     with setup_logging(log_content=settings.log_content) as logs:

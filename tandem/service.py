@@ -27,13 +27,22 @@ from tandem.actors.memory import MemoryKeeper
 from tandem.actors.own import OwnWork, own_work
 from tandem.actors.queue import Drain, Queue
 from tandem.actors.reader import Reader
+from tandem.actors.session_file import Write
 from tandem.actors.slots import Slot, SlotMessage
 from tandem.actors.store import Flush, Store
 from tandem.actors.turns import Turns
 from tandem.actors.watchdog import Watchdog, WatchdogMessage
-from tandem.conducting import conductor_kit, document_keeper, open_sessions, sessions_file, write_sessions
+from tandem.conducting import (
+    conductor_kit,
+    document_keeper,
+    open_sessions,
+    push_notifier,
+    session_keeper,
+    session_monitor,
+)
 from tandem.config import Settings
 from tandem.engine.caches.caching import Caching
+from tandem.engine.fake import FakeEngine
 from tandem.engine.grammar.grammars import Grammars
 from tandem.engine.memory import GIB
 from tandem.engine.verbs import Engine
@@ -41,6 +50,7 @@ from tandem.http.access.rules import Access
 from tandem.http.context import SERVED_NAME, Context
 from tandem.http.openai.images import Geometry, sight_of
 from tandem.http.replays import open_responses
+from tandem.http.watching import sweep, tell_push
 from tandem.identity import Identity
 from tandem.log import LogBook
 from tandem.process import memory_of
@@ -136,7 +146,10 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
     )
     own.begin_with(queue.ref, keeper.ref)
     memory = _memory_keeper(settings, parts, watchdog.ref)
-    documents = document_keeper(settings, parts, keeper.ref)
+    watched = session_monitor(settings, parts, parts.engine.card, parts.engine.text)
+    documents = document_keeper(settings, parts, keeper.ref, watched)
+    sessions = await open_sessions(settings, parts)
+    session_file = session_keeper(settings, parts, sessions)
     slots = [
         Slot(
             index,
@@ -170,8 +183,9 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
         keeper=keeper.ref,
         documents=None if documents is None else documents.ref,
         kit=conductor_kit(settings, parts, parts.engine.card, parts.engine.text),
-        sessions=await open_sessions(settings, parts),
-        sessions_file=sessions_file(settings, parts),
+        monitor=None if watched is None else watched.monitor,
+        sessions=sessions,
+        session_file=None if session_file is None else session_file.ref,
         blocking=parts.blocking,
         wall=parts.wall,
         started_at=trio.current_time(),
@@ -188,7 +202,11 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
     )
     service = Service(context, tuple(slot.ref for slot in slots), trio.Event(), own)
     essential: list[Actor[Any]] = [queue, turns, *([] if memory is None else [memory]), *slots]
-    optional: list[Actor[Any]] = [keeper, *([] if documents is None else [documents]), *own.actors]
+    is_fake = isinstance(parts.engine, FakeEngine)
+    notifier = None if is_fake else push_notifier(settings, parts, watched, partial(tell_push, context))
+    watchdog.also(partial(sweep, context, None if notifier is None else notifier.ref))
+    kept = [actor for actor in (documents, session_file, notifier) if actor is not None]
+    optional: list[Actor[Any]] = [keeper, *kept, *own.actors]
     foundations: list[Actor[Any]] = [parts.store, watchdog, live]
     for actor in (*essential, *optional, parts.store, live):
         watchdog.watch(actor.ref)
@@ -274,14 +292,21 @@ async def drain(context: Context) -> None:
     context.leaving.set()
     context.readers.send_away()
     await _spill(context)
-    if context.sessions_file is not None:
-        await context.blocking.run("documents", write_sessions, context.sessions_file, context.sessions)
     with trio.move_on_after(LAST_PIECES_S):
         await context.traffic.wait_idle()
+    await _keep_sessions(context)
     try:
         await context.store.ask(Flush)
     except ActorGone:
         log.error("[service] the store has ended: its last rows are lost")
+
+
+async def _keep_sessions(context: Context) -> None:
+    try:
+        if context.session_file is not None:
+            await context.session_file.ask(Write)
+    except ActorGone:
+        log.error("[service] the session file's actor has ended: what the sessions have learned since is lost")
 
 
 async def _spill(context: Context) -> None:

@@ -98,10 +98,11 @@ def is_locked(key: DocumentKey) -> bool:
     return kind == PROFILES and name in LOCKED
 
 
-def load(files: DocumentFiles, before: Library | None = None) -> Library:
+def load(files: DocumentFiles, before: Library | None = None, policy: Mapping[str, Any] | None = None) -> Library:
     """What is on disk. Where the version in use cannot be served, the last good one is (CFG-007): the one of `before`,
-    else the newest older one that can, else the shipped one as version 0."""
-    shipped = shipped_documents()
+    else the newest older one that can, else the shipped one as version 0. The monitor's is its `policy` file (CFG-009).
+    """
+    shipped = shipped_documents() if policy is None else {**shipped_documents(), MONITOR: dict(policy)}
     library = _as_shipped(shipped)
     keys = keys_of(files, shipped)
     mark = mark_of(files, keys, before)  # taken first: what changes meanwhile is read at the next look
@@ -147,9 +148,9 @@ def standings(library: Library) -> list[Standing]:
     return [_standing(library, key) for key in sorted({*library.in_use, *library.problems, MONITOR})]
 
 
-def unreadable(root: str, error: OSError) -> Library:
+def unreadable(root: str, error: OSError, policy: Mapping[str, Any] | None = None) -> Library:
     """The shipped documents, where the directory cannot be used."""
-    shipped = shipped_documents()
+    shipped = shipped_documents() if policy is None else {**shipped_documents(), MONITOR: dict(policy)}
     library = _as_shipped(shipped)
     problem = Problem(root, "", error.strerror or type(error).__name__)
     for key in sorted(shipped, key=_rank):
@@ -203,7 +204,8 @@ def _standing(library: Library, key: DocumentKey) -> Standing:
 
 def _as_shipped(shipped: Mapping[DocumentKey, Mapping[str, Any]]) -> Library:
     """Of the shipped documents, without a profile: those come as they are checked."""
-    bodies: dict[str, Any] = {kind: parse(kind, shipped[kind]) for kind in KINDS if kind in shipped}
+    kinds = (kind for kind in KINDS if kind in shipped and kind != MONITOR)
+    bodies: dict[str, Any] = {kind: parse(kind, shipped[kind]) for kind in kinds}
     documents = Documents(profiles={}, monitor=None, versions={MONITOR: 0}, **bodies)
     return Library(documents, {}, {}, {})
 

@@ -132,15 +132,19 @@ class DocumentKeeper(Actor[DocumentsMessage]):
         wall: WallClock,
         store: Ref[StoreMessage],
         on_change: Callable[[Documents], bool] = lambda _: True,
+        policy: Mapping[str, Any] | None = None,
         migrations: Sequence[Migration] = MIGRATIONS,
     ) -> None:
-        """`on_change` is told of the documents in use, again at the next question where it gives False."""
+        """`on_change` is told of the documents in use, again at the next question where it gives False. `policy` is
+        what stands in the monitor's policy file.
+        """
         super().__init__()
         self._files = DocumentFiles(root)
         self._blocking = blocking
         self._wall = wall
         self._store = store
         self._on_change = on_change
+        self._policy = policy
         self._migrations = migrations
         self._told: Documents | None = None
         self._library: Library | None = None
@@ -168,13 +172,13 @@ class DocumentKeeper(Actor[DocumentsMessage]):
 
         def work() -> tuple[list[Stored], Library]:
             stored = [*seeded(self._files, created), *migrated(self._files, self._migrations, created)]
-            return stored, load(self._files, self._library)
+            return stored, load(self._files, self._library, self._policy)
 
         try:
             stored, library = await self._blocking.run("documents", work)
         except OSError as error:
             log.error("[config] %s cannot be used, the shipped documents serve: %s", self._files.root, error)
-            self._library = unreadable(str(self._files.root), error)
+            self._library = unreadable(str(self._files.root), error, self._policy)
             return self._library
         for one in stored:
             self._journal(one.key, one.what, {"version": one.version, "note": one.note})
@@ -220,7 +224,7 @@ class DocumentKeeper(Actor[DocumentsMessage]):
 
     def _reread(self, library: Library) -> Library:
         is_same = mark_of(self._files, library.numbers, library) == library.mark
-        return library if is_same else load(self._files, library)
+        return library if is_same else load(self._files, library, self._policy)
 
     async def _put(
         self, library: Library, key: DocumentKey, body: Mapping[str, Any], note: str, base_version: int | None

@@ -29,6 +29,7 @@ from tandem.engine.decoding.together import Block
 from tandem.engine.decoding.work import Ended, Prefill, Result, Round, Trim, Work, perform
 from tandem.engine.errors import EngineError, SlotDamaged
 from tandem.engine.text.reading.deltas import Finish
+from tandem.engine.text.replay import finalise
 from tandem.engine.verbs import Accepted, Engine, Prefilled
 
 __all__ = ["GUEST_MARGIN", "Means", "Serving"]
@@ -87,6 +88,8 @@ class Serving:
     async def _be_lent(self, holder: Any) -> None:
         engine, first = self._means.engine, self._job.run.generations[0]
         rows = min(len(first.prompt.ids) + first.limit + GUEST_MARGIN, engine.card.max_len)
+        for generation in self._job.run.generations:
+            generation.grant(first.prompt, rows)
         loan = await self._verb(partial(engine.borrow, holder, rows))
         try:
             await self._read_and_write()
@@ -114,12 +117,22 @@ class Serving:
             job.end_rest("error", str(error))
 
     async def _admitted(self) -> None:
+        await self._finish_prompt()
         if not await self._means.admission.admit(self._job):
             self._end_as_the_last()
         elif self._job.run.guest and self._means.lane is not None:
             await self._means.lane.serve_itself(self._job, self)
         else:
             await self._read_and_write()
+
+    async def _finish_prompt(self) -> None:
+        """Hidden tokens of its session's last answer come back where this slot holds their rows (SCH-114)."""
+        engine, generations = self._means.engine, self._job.run.generations
+        prompt, window = generations[0].prompt, engine.card.max_len
+        if prompt.session is not None:
+            prompt = await self._verb(lambda: finalise(generations[0].prompt, engine.written(), window))
+        for generation in generations:
+            generation.grant(prompt, window)
 
     async def _read_and_write(self) -> None:
         """The first choice reads the prompt; each further one resumes from the snapshot taken there (ENG-083)."""
@@ -172,7 +185,7 @@ class Serving:
         if isinstance(work, Round) and not self._is_guest:
             result = await means.hand.round(Block(means.engine, self._seq, work.limit, generation.rules))
         else:
-            await means.hand.take(to_end=isinstance(work, Trim))
+            await means.hand.take(to_end=isinstance(work, Trim) and generation.finish is not None)
         if result is None:
             if job.is_over(generation):
                 return

@@ -244,7 +244,7 @@ class Store(Actor[StoreMessage]):
         now_ms = int(self._clock.now().timestamp() * 1000)
         try:
             entry = Entry(texts=tuple(text_rows(texts, now_ms)), events=tuple(map(event_row, rows)))
-        except TypeError as error:  # a detail that is no JSON
+        except (TypeError, ValueError) as error:  # a detail that is no JSON, or no UTF-8 holds
             self._lose(len(tuple(rows)), type(error).__name__)
         else:
             self._add(entry)

@@ -2,7 +2,8 @@
 
 Owns: snapshots, counts, the measured lag of the event loop. Waits for no slot and repairs nothing (SCH-098, SCH-101);
 `/health` is answered from here alone, so it never waits for a generation. Every sweep also has thrown away what is past
-its lifetime (SCH-102). What it is told of slots, turn, memory and windows it tells the live view too.
+its lifetime (SCH-102) and sessions reported whose client is gone (MON-126). What it is told of slots, turn, memory and
+windows it tells the live view too.
 
 | message in    | from           | answer or effect                        |
 |---------------|----------------|-----------------------------------------|
@@ -48,7 +49,7 @@ Phase: TypeAlias = Literal["idle", "prefilling", "writing", "gone"]
 """What a slot does; `gone`: it could not be put right after a fault (SCH-056)."""
 
 Sweep: TypeAlias = Callable[[float], None]
-"""Throws away what is past its lifetime at a time of trio's clock."""
+"""Looks for what is past its time, at a time of trio's clock."""
 
 TICK_S = 1.0
 """How often the loop's lag is measured."""
@@ -193,6 +194,10 @@ class Watchdog(Actor[WatchdogMessage]):
     def watch(self, ref: Ref[Any]) -> None:
         """Wiring, before `run`: flag this actor when its inbox stands still."""
         self._refs.append(ref)
+
+    def also(self, sweep: Sweep) -> None:
+        """Wiring, before `run`: one more thing that every sweep does."""
+        self._sweeps = (*self._sweeps, sweep)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         task_status.started()

@@ -17,8 +17,10 @@ import msgspec
 from tandem.store.schema import EVENTS, Row, insert
 
 __all__ = [
+    "BOOKKEEPING",
     "FILL_CHECKER",
     "FILL_OUTCOME",
+    "FOUND",
     "INSERT_EVENT",
     "INSERT_TEXT",
     "RING",
@@ -32,6 +34,10 @@ __all__ = [
     "text_rows",
 ]
 
+BOOKKEEPING = ("OUTCOME", "LABEL", "COUNTS")
+"""Decisions of the monitor's rows that are none (MON-146)."""
+FOUND = f"coalesce(decision, '') NOT IN {BOOKKEEPING}"
+"""The condition of all other rows."""
 RING_ROWS = 5_000
 """Rows that are kept where there is no ledger (OBS-018)."""
 

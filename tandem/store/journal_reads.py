@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tandem.store.journal import FOUND
 from tandem.store.query import Query, Rows, Statement, match_columns
 from tandem.store.schema import EVENTS
 
@@ -40,9 +41,15 @@ _ROWS = f"SELECT {', '.join(NAMES)} FROM conductor_events"
 
 FIGURES = ("first_ms", "last_ms", "events", "requests", "routes", "findings", "hidden_tokens")
 _FIGURES = (
-    "min(ts_ms), max(ts_ms), count(*), count(DISTINCT request_id), sum(kind = 'route'), sum(kind = 'monitor'), "
+    "min(ts_ms), max(ts_ms), count(*), count(DISTINCT request_id), sum(kind = 'route'), "
+    f"sum(kind = 'monitor' AND {FOUND}), "
     "sum(coalesce(hidden_tokens, 0))"
 )
+NEWEST_TURN = ("profile", "client_kind", "prompt_tokens")
+"""What the newest turn of a session says of it; null where it says nothing."""
+_TURN = "FROM conductor_events WHERE session_key = {key} AND kind = 'route' ORDER BY ts_ms DESC LIMIT 1"
+_TOLD = "CASE WHEN json_valid(detail) THEN json_extract(detail, '$.prompt_tokens') END"
+_NEWEST_TURN = ", ".join(f"(SELECT {told} {_TURN})" for told in (*NEWEST_TURN[:2], _TOLD))
 # The next key is looked up from the one before it, so the index is not read from end to end.
 _SESSIONS = f"""
 WITH RECURSIVE known(session) AS (
@@ -55,14 +62,18 @@ newest(session) AS (
   SELECT session FROM known WHERE session IS NOT NULL
   ORDER BY (SELECT max(ts_ms) FROM conductor_events WHERE session_key = session) DESC LIMIT ?
 )
-SELECT session, {_FIGURES} FROM newest JOIN conductor_events ON session_key = session
+SELECT session, {_FIGURES}, {_NEWEST_TURN.format(key="session")}
+FROM newest JOIN conductor_events ON session_key = session
 WHERE kind <> 'side' GROUP BY session ORDER BY max(ts_ms) DESC, session
 """
 _TEXTS = (
     "SELECT hash, text FROM conductor_texts WHERE hash IN "
     "(SELECT text_hash FROM conductor_events WHERE session_key = ? AND text_hash IS NOT NULL)"
 )
-_SESSION = f"SELECT session_key, {_FIGURES} FROM conductor_events WHERE session_key = ? AND kind <> 'side'"
+_SESSION = (
+    f"SELECT session_key, {_FIGURES}, {_NEWEST_TURN.format(key='?1')} "
+    "FROM conductor_events WHERE session_key = ?1 AND kind <> 'side'"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +89,8 @@ class Events:
     """Milliseconds since 1970."""
     before: int | None = None
     """Rows below this number."""
+    findings: bool = False
+    """Without the monitor's bookkeeping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +154,7 @@ def session_query(key: str, limit: int) -> Query[Session | None]:
 
 
 def export_query(key: str, limit: int = EXPORTED) -> Query[Export | None]:
-    """The newest router's rows of a session with the hidden texts that they are the first to have; None without any."""
+    """The newest rows of a session with the hidden texts that they are the first to have; None without any."""
 
     def fold(answers: Sequence[Rows]) -> Export | None:
         rows, texts = answers
@@ -150,9 +163,7 @@ def export_query(key: str, limit: int = EXPORTED) -> Query[Export | None]:
         shown = [_event(row) for row in reversed(rows[:limit])]
         return Export(shown, {str(name): str(text) for name, text in texts}, len(rows) > limit)
 
-    where = "session_key = ? AND kind IN ('route', 'side')"
-    ids = Statement(f"SELECT id FROM conductor_events WHERE {where} ORDER BY id DESC LIMIT ?", (key, limit + 1))
-    return Query((_rows(ids), Statement(_TEXTS, (key,))), fold)
+    return Query((_rows(_ids(Events(session=key), limit + 1)), Statement(_TEXTS, (key,))), fold)
 
 
 def _ids(wanted: Events, limit: int) -> Statement:
@@ -162,6 +173,8 @@ def _ids(wanted: Events, limit: int) -> Statement:
         # Rows are numbered about as their times go, so what is older is not even passed over.
         where.append("id >= (SELECT min(id) FROM conductor_events WHERE ts_ms >= ?) AND +ts_ms >= ?")
         params += [wanted.since, wanted.since]
+    if wanted.findings:
+        where.append(FOUND)
     matches, values = match_columns(
         request_id=wanted.request_id, session_key=wanted.session, kind=wanted.kind, task=wanted.task, mode=wanted.mode
     )
@@ -208,5 +221,7 @@ def _object(text: str | bytes | None) -> dict[str, Any] | None:
 
 def _session(row: Sequence[Any]) -> dict[str, Any]:
     """A session's figures; of one that has only side rows there are none."""
-    key, *figures = row
-    return {"key": key, **{name: value or 0 for name, value in zip(FIGURES, figures, strict=True)}}
+    key, *told = row
+    figures, turn = told[: len(FIGURES)], told[len(FIGURES) :]
+    counts = {name: value or 0 for name, value in zip(FIGURES, figures, strict=True)}
+    return {"key": key, **counts, **dict(zip(NEWEST_TURN, turn, strict=True))}

@@ -313,7 +313,7 @@ async def test_the_device_has_finished_before_the_turn_changes_hands(autojump_cl
         await box.rest()
 
 
-@pytest.mark.spec("SCH-070")
+@pytest.mark.spec("SCH-070", "API-055")
 async def test_rounds_are_timed_where_that_is_asked_for(autojump_clock: MockClock) -> None:
     async with open_box(slots=2, timed=True) as (box, nursery):
         for limit in (100, 50):

@@ -20,8 +20,10 @@ from tandem.actors.watchdog import WatchdogMessage
 from tandem.engine.decoding.generation import Generation
 from tandem.engine.decoding.torch_engine import TorchEngine
 from tandem.engine.drafting.lookup import LookupDrafter
+from tandem.engine.fake import FakeText
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.reading.deltas import Content, Delta
+from tandem.engine.text.reading.reader import PlainReader
 from tandem.engine.verbs import SamplingRules, TokenLogprob
 from tests.engine.decoding.engines import ids_of
 from tests.engine.decoding.slotted import Asked, alone, slotted
@@ -29,20 +31,14 @@ from tests.engine.decoding.slotted import Asked, alone, slotted
 COUNT = 24
 
 
-class Ids:
+class Ids(PlainReader):
     """A reader whose text are the ids."""
 
-    stopped = may_reason = in_reasoning = in_call = False
-    reasoning_tokens = 0
+    def __init__(self) -> None:
+        super().__init__(FakeText())
 
     def feed(self, token: int, logprob: TokenLogprob | None = None) -> list[Delta]:
         return [Content(f"{token} ")]
-
-    def end(self) -> list[Delta]:
-        return []
-
-    def close_reasoning(self) -> list[Delta]:
-        return []
 
 
 @dataclass

@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -26,8 +26,12 @@ from tandem.actors.store import Journal, StoreMessage
 from tandem.conductor.documents import Documents, shipped_documents
 from tandem.conductor.documents.migrations import Migration
 from tandem.conductor.documents.versions import Version
+from tandem.conductor.monitor.policy import body_of, shipped_text
 from tandem.store.document_files import DocumentFiles
 from tests.service.harness import FixedWall
+
+POLICY = body_of(shipped_text())
+MONITOR = {**POLICY, "tasks": []}
 
 
 class Box:
@@ -59,7 +63,9 @@ class Box:
 
 
 @asynccontextmanager
-async def open_box(root: Path, migrations: Sequence[Migration] = ()) -> AsyncIterator[Box]:
+async def open_box(
+    root: Path, migrations: Sequence[Migration] = (), policy: Mapping[str, Any] | None = None
+) -> AsyncIterator[Box]:
     store: Ref[StoreMessage]
     inbox: Inbox[StoreMessage]
     store, inbox = open_mailbox("store", 1000)
@@ -75,7 +81,9 @@ async def open_box(root: Path, migrations: Sequence[Migration] = ()) -> AsyncIte
     def defect(name: str, error: Exception) -> None:
         raise AssertionError(name) from error
 
-    keeper = DocumentKeeper(root, blocking=Inline(), wall=FixedWall(), store=store, migrations=migrations)
+    keeper = DocumentKeeper(
+        root, blocking=Inline(), wall=FixedWall(), store=store, policy=policy, migrations=migrations
+    )
     async with trio.open_nursery() as nursery:
         await nursery.start(partial(supervise, keeper, defect))
         yield Box(keeper, journal)
@@ -176,15 +184,38 @@ async def test_locked_profiles_stay(autojump_clock: MockClock, root: Path, name:
 async def test_a_new_profile_and_the_monitor_document(autojump_clock: MockClock, root: Path) -> None:
     async with open_box(root) as box:
         await box.put("profiles/mine", {"mode": "shadow"})
-        await box.put("monitor", {"tasks": []})
+        await box.put("monitor", MONITOR)
         documents = await box.current()
         assert documents.profiles["mine"].mode == "shadow"
-        assert documents.monitor == {"tasks": []}
+        assert documents.monitor == MONITOR
         assert documents.versions["monitor"] == 1
     async with open_box(root) as box:
         documents = await box.current()
         assert documents.profiles["mine"].mode == "shadow"
-        assert documents.monitor == {"tasks": []}
+        assert documents.monitor == MONITOR
+
+
+@pytest.mark.spec("CFG-009", "MON-021", "MON-023", "MON-024")
+async def test_the_policy_file_is_the_monitors_version_0(autojump_clock: MockClock, root: Path) -> None:
+    async with open_box(root, policy=POLICY) as box:
+        assert (await box.current()).monitor == POLICY
+        shown = await box.show("monitor")
+        assert shown is not None
+        assert (shown.version, shown.body) == (0, POLICY)
+        assert await box.versions("monitor") == []
+        refused = await box.put("monitor", {**MONITOR, "caps": {"acts_per_request": 1}})
+        assert isinstance(refused, Refusal)
+        assert (refused.code, refused.path) == ("invalid", "document.caps.acts_per_session_hour")
+        assert (await box.current()).monitor == POLICY
+        await box.put("monitor", MONITOR)
+        documents = await box.current()
+        assert (documents.monitor, documents.versions["monitor"]) == (MONITOR, 1), "without a task, and none is added"
+    rewrite(root, "monitor", 1, lambda body: body.pop("texts"))
+    async with open_box(root, policy=POLICY) as box:
+        assert (await box.current()).monitor == POLICY
+        standing = await box.standing("monitor")
+        assert standing.problem is not None
+        assert (standing.version, standing.problem.path) == (0, "texts")
 
 
 def rewrite(root: Path, key: str, number: int, change: Callable[[dict[str, Any]], object]) -> None:

@@ -149,7 +149,7 @@ async def test_an_asker_that_has_gone_holds_nothing(autojump_clock: MockClock) -
         assert await kept.reserve(1, 10**6) == Admitted(alone=True)
 
 
-@pytest.mark.spec("SCH-075", "SCH-112")
+@pytest.mark.spec("SCH-075", "SCH-112", "OBS-045", "OBS-043")
 async def test_the_log_says_when_a_wait_begins_and_how_long_it_was(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

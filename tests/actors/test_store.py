@@ -297,10 +297,11 @@ async def test_a_row_that_cannot_be_written_is_lost_alone(
     async with running(partial(open_inline, path)) as store:
         for number in range(20):
             store.ref.offer(Record(outcome(number, **bad.get(number, {}))))
-        store.ref.offer(Journal((JournalRow(ts_ms=1, kind="route", detail={"what": object()}),)))
+        for what in (object(), "\ud800"):
+            store.ref.offer(Journal((JournalRow(ts_ms=1, kind="route", detail={"what": what}),)))
         await store.ref.ask(Flush)
         facts = await store.ref.ask(LedgerFacts)
-        assert (facts.rows, facts.dropped, facts.degraded) == (18, 3, False)
+        assert (facts.rows, facts.dropped, facts.degraded) == (18, 4, False)
     assert request_ids(path) == [f"req-{number}" for number in range(20) if number not in bad]
     assert "\ud800" not in caplog.text
 
@@ -366,7 +367,7 @@ async def test_a_write_without_an_answer_is_asked_for_again(autojump_clock: Mock
     assert len({id(steps) for steps in asked[:4]}) == 1
 
 
-@pytest.mark.spec("OBS-018")
+@pytest.mark.spec("OBS-018", "OBS-017")
 async def test_the_journal_is_read_beside_the_ledger(path: Path, autojump_clock: MockClock) -> None:
     text = HiddenText.of("Check your work.", 4)
     rows = (

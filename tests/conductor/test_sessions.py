@@ -191,7 +191,7 @@ NOTE = LiveNote(1, "ab", (NoteRun("note", "\n\nThink."),), (("class", "effort", 
 def test_a_restart_keeps_what_the_next_turn_renders_with() -> None:
     sessions = Sessions()
     view = turned(sessions, "h:x", starts=True)
-    delta = SessionDelta(first_turn="one", notes=(NOTE,), confidence=0.9, directory="/a", answered=Answered("d", 1.0))
+    delta = SessionDelta(first_turn="one", notes=(NOTE,), confidence=0.9, answered=Answered("d", 1.0))
     sessions.commit(view, delta)
     turned(sessions, "h:x", starts=True)
     opened(sessions, "c:never-had-a-turn")
@@ -200,7 +200,7 @@ def test_a_restart_keeps_what_the_next_turn_renders_with() -> None:
     assert len(again) == 2
     found = opened(again, "h:x", DAY + datetime.timedelta(days=1), first_turn="one")
     assert found == opened(sessions, "h:x", first_turn="one")
-    assert (found.first_date, found.notes, found.directory) == (DAY, (NOTE,), "/a")
+    assert (found.first_date, found.notes) == (DAY, (NOTE,))
     assert opened(again, "h:x", starts=True).key == "h:x#3"
 
 

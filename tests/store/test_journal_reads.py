@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tandem.store.journal_overview import overview_query
 from tandem.store.journal_reads import Events, decisions_query, events_query, session_query, sessions_query
 from tests.store.ledgers import ask, new_ledger, write_events
 
@@ -43,11 +44,14 @@ ROWS = (
         ({"since": 35}, [7, 6, 5, 4]),
         ({"since": 36, "mode": "shadow"}, [4]),
         ({"since": 71}, []),
+        ({"kind": "monitor", "findings": True}, [5, 3]),
+        ({"findings": True, "before": 6}, [5, 4, 3, 2, 1]),
         ({"before": 3}, [2, 1]),
     ],
 )
 def test_events_by_filter(wanted: dict[str, Any], found: list[int]) -> None:
-    page = ask(journal(*ROWS), events_query(Events(**wanted), 10))
+    rows = [*ROWS, {"ts_ms": 0, "kind": "monitor", "decision": "OUTCOME"}] if "findings" in wanted else ROWS
+    page = ask(journal(*rows), events_query(Events(**wanted), 10))
     assert [event["id"] for event in page.events] == found
     assert page.next_before is None
 
@@ -67,10 +71,80 @@ def test_decisions_are_route_and_side_rows() -> None:
 @pytest.mark.spec("OBS-030")
 def test_sessions_are_counted_without_their_side_rows() -> None:
     ledger = journal(*ROWS)
-    first = {"key": "c:b", "first_ms": 40, "last_ms": 40, "events": 1, "requests": 1, "routes": 1, "findings": 0}
-    second = {"key": "c:a", "first_ms": 20, "last_ms": 35, "events": 3, "requests": 1, "routes": 1, "findings": 2}
+    none = {"profile": None, "client_kind": None, "prompt_tokens": None}
+    first = none | {"key": "c:b", "first_ms": 40, "last_ms": 40, "events": 1, "requests": 1, "routes": 1, "findings": 0}
+    second = none | {
+        "key": "c:a",
+        "first_ms": 20,
+        "last_ms": 35,
+        "events": 3,
+        "requests": 1,
+        "routes": 1,
+        "findings": 2,
+    }
     assert ask(ledger, sessions_query(10)) == [first | {"hidden_tokens": 0}, second | {"hidden_tokens": 5}]
     assert ask(journal(), sessions_query(10)) == []
+
+
+@pytest.mark.spec("SES-008")
+def test_a_session_is_as_its_newest_turn_says() -> None:
+    turns = (
+        {"ts_ms": 1, "profile": "chat", "client_kind": "anon", "detail": '{"prompt_tokens": 9}'},
+        {"ts_ms": 3, "profile": "coding", "client_kind": "opencode", "detail": '{"prompt_tokens": 70}'},
+        {"ts_ms": 2, "profile": "late", "client_kind": "anon", "detail": "{broken"},
+        {"ts_ms": 4, "kind": "side", "profile": "chat", "client_kind": "webui"},
+    )
+    ledger = journal(*({"session_key": "c:a"} | turn for turn in turns), {"session_key": "c:b", "detail": "{broken"})
+    newest = {"profile": "coding", "client_kind": "opencode", "prompt_tokens": 70}
+    first, second = ask(ledger, sessions_query(10))
+    assert {name: first[name] for name in newest} == newest
+    assert (second["key"], second["prompt_tokens"]) == ("c:b", None)
+    found = ask(ledger, session_query("c:a", 10))
+    assert found is not None
+    assert {name: found.figures[name] for name in newest} == newest
+
+
+@pytest.mark.spec("OBS-086")
+def test_the_overview_counts_a_day_and_a_week_without_side_rows() -> None:
+    hour, now = 3_600_000, 1_000 * 3_600_000
+    off = '{"client_thinking": {"field": "x"}}'
+    rows = (
+        {"ts_ms": now - hour, "mode": "on", "class": "debug", "effort": "high", "hidden_tokens": 10},
+        {"ts_ms": now - hour, "mode": "on", "class": "debug", "effort": "high", "extra": off},
+        {"ts_ms": now - 30 * hour, "mode": "shadow", "class": "chat", "extra": "{broken"},
+        {"ts_ms": now - 200 * hour, "mode": "on", "class": "chat"},
+        {"ts_ms": now - hour, "kind": "side", "mode": "on", "hidden_tokens": 99},
+        {
+            "ts_ms": now - hour,
+            "kind": "monitor",
+            "task": "C3",
+            "mode": "act",
+            "action": "REPAIR_CALL",
+            "hidden_tokens": 5,
+        },
+        {"ts_ms": now - hour, "kind": "monitor", "task": "C3", "mode": "act", "action": "PASS"},
+        {"ts_ms": now - 30 * hour, "kind": "monitor", "task": "C3", "mode": "shadow"},
+        {"ts_ms": now - 30 * hour, "kind": "monitor", "task": "D1", "mode": "act", "action": "GIVE_UP"},
+        {"ts_ms": now - hour, "kind": "monitor", "task": "request", "mode": "act", "decision": "OUTCOME"},
+    )
+    found = ask(journal(*rows), overview_query(now))
+    day, week = found["day"], found["week"]
+    assert (day["requests"], week["requests"], day["hidden_tokens"]) == (2, 3, 15)
+    assert day["efforts"] == [{"name": "high", "count": 1}, {"name": "off (client)", "count": 1}]
+    assert week["classes"] == [{"name": "debug", "count": 2}, {"name": "chat", "count": 1}]
+    assert week["modes"] == [{"name": "on", "count": 2}, {"name": "shadow", "count": 1}]
+    assert (day["findings"], day["acted"], day["gave_up"]) == (2, 1, 0)
+    assert (week["findings"], week["acted"], week["gave_up"]) == (4, 2, 1)
+    assert week["tasks"] == [
+        {"task": "C3", "findings": 3, "acted": 1, "shadow": 1, "hidden_tokens": 5},
+        {"task": "D1", "findings": 1, "acted": 1, "shadow": 0, "hidden_tokens": 0},
+    ]
+    named = [row | {"profile": "tools" if row.get("task") == "D1" else "chat"} for row in rows]
+    tools = ask(journal(*named), overview_query(now, "tools"))["week"]
+    assert (tools["requests"], [one["task"] for one in tools["tasks"]]) == (0, ["D1"])
+    assert ask(journal(*named), overview_query(now)) == found
+    empty = ask(journal(), overview_query(now))
+    assert (empty["day"], empty["week"]["tasks"]) == (empty["week"], [])
 
 
 @pytest.mark.spec("OBS-030", "API-236")

@@ -12,6 +12,7 @@ from typing import assert_never, get_args
 
 from tandem.conductor.documents.deciders import Deciders
 from tandem.conductor.documents.documents import Body, DocumentKey, Documents, split_key
+from tandem.conductor.documents.monitor import MonitorDocument
 from tandem.conductor.documents.packages import Packages
 from tandem.conductor.documents.parsing import DocumentError
 from tandem.conductor.documents.profiles import LOCKED, Profile
@@ -19,6 +20,8 @@ from tandem.conductor.documents.residency import Residency
 from tandem.conductor.documents.roles import Roles, contract, violation
 from tandem.conductor.documents.router import Router, SideShape
 from tandem.conductor.documents.settings import SettingsDocument
+from tandem.conductor.monitor import rules as _rules  # noqa: F401  (registers them)
+from tandem.conductor.monitor.policy import PolicyError, policy_of
 from tandem.conductor.router.client_kind import ClientKind
 from tandem.conductor.router.questions import LETTERS
 
@@ -45,7 +48,9 @@ def check_itself(key: DocumentKey, body: Body) -> None:
             _check_router(body)
         case Packages():
             _check_packages(body)
-        case Roles() | SettingsDocument() | Deciders() | Residency() | dict():
+        case dict():
+            _check_policy(body)
+        case Roles() | SettingsDocument() | Deciders() | Residency():
             pass
         case _:
             assert_never(body)
@@ -96,6 +101,14 @@ def _check_users(body: Body, documents: Documents) -> None:
                 _refuse_users("packages", f"profile {name}", _strange_profile_packages(profile, body))
         case _:
             pass
+
+
+def _check_policy(body: MonitorDocument) -> None:
+    try:
+        policy_of(body)
+    except PolicyError as error:
+        problem = error.problems[0]
+        raise DocumentError(problem.path, problem.reason) from None
 
 
 def _check_profile(key: DocumentKey, profile: Profile) -> None:

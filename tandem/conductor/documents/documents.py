@@ -54,7 +54,7 @@ class Documents:
     deciders: Deciders
     residency: Residency
     monitor: MonitorDocument | None
-    """None is version 0: the monitor's policy file."""
+    """Its version 0 is the monitor's policy file; None where nobody has given one."""
     versions: Mapping[DocumentKey, int]
     skills: Mapping[str, str] = field(default_factory=dict)
     """The SKILL.md files that packages name as their source, by the skill's name."""
@@ -75,7 +75,7 @@ class Documents:
     @cached_property
     def contracts(self) -> Mapping[str, RoleContract]:
         """Every role with its whole contract, the built-in ones included."""
-        return contracts(self.roles)
+        return contracts(self.roles, self.residency.claims)
 
     @cached_property
     def _classes(self) -> Mapping[str, ClassDef]:

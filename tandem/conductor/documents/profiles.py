@@ -173,7 +173,17 @@ class ProfileCaps(Section, frozen=True):
 
 
 class ProfileContext(Section, frozen=True):
-    notify: Annotated[OnOff, Meta(description="Push a message when the context grows full.")] = "off"
+    notify: Annotated[
+        OnOff, Meta(description="Push a message when the client of a session that keeps state files is gone.")
+    ] = "off"
+    s1_runs: Annotated[
+        Annotated[int, Meta(ge=2, le=100)] | None,
+        Meta(description="S1: failures running of one gate. Absent: the monitor document's."),
+    ] = None
+    s4_minutes: Annotated[
+        Annotated[float, Meta(gt=0, le=1440)] | None,
+        Meta(description="S4: minutes without progress, or without a request. Absent: the monitor document's."),
+    ] = None
 
 
 Kind = Literal[
@@ -239,5 +249,7 @@ class Profile(Section, frozen=True):
     toolgate: Annotated[ToolGate, Meta(description="Packs of tool-call checks.")] = ToolGate()
     tasks: Annotated[Tasks, Meta(description="Tasks of the monitor under this profile.")] = Tasks()
     caps: Annotated[ProfileCaps | None, Meta(description="Caps on acts. Absent: the monitor document's.")] = None
-    context: Annotated[ProfileContext, Meta(description="When the context grows full.")] = ProfileContext()
+    context: Annotated[
+        ProfileContext, Meta(description="Thresholds of the session tasks, and the watch's message.")
+    ] = ProfileContext()
     ui: Annotated[ProfileUi, Meta(description="Lines shown to the user.")] = ProfileUi()

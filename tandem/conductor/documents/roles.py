@@ -7,7 +7,7 @@ read with those of ROL-005, and `StoredRole` keeps what was written, so that sav
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal, TypeAlias, get_args
 
 from msgspec import Meta
@@ -102,9 +102,13 @@ BUILT_IN: Mapping[str, StoredRole] = {
 """What a document that lacks the role gets (ROL-007)."""
 
 
-def contracts(roles: Roles) -> dict[str, RoleContract]:
-    """Every role there is, by name."""
-    return {name: contract(name, role) for name, role in {**BUILT_IN, **roles.roles}.items()}
+def contracts(roles: Roles, claims: Mapping[str, float] | None = None) -> dict[str, RoleContract]:
+    """Every role there is, by name; one of the residency document's `claims` wins over the role's own (CFG-016)."""
+    found = {name: contract(name, role) for name, role in {**BUILT_IN, **roles.roles}.items()}
+    return {
+        name: replace(one, memory_claim_gib=(claims or {}).get(name, one.memory_claim_gib))
+        for name, one in found.items()
+    }
 
 
 def contract(name: str, role: StoredRole) -> RoleContract:

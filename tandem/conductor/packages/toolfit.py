@@ -14,17 +14,12 @@ from typing import Any, Literal, TypeAlias
 from tandem.conductor.documents.packages import Package
 from tandem.conductor.documents.router import ToolFit
 from tandem.conductor.packages.text import NO_SKILLS, URL, source_text
+from tandem.conductor.tool_arguments import COMMANDS, CONTENTS, PATHS, argument_names, mapping
 
 __all__ = ["Capability", "Fitted", "fit", "fit_sentence", "required", "tool_caps", "tool_names"]
 
 Capability: TypeAlias = Literal["shell", "write"]
 
-COMMANDS = frozenset({"command", "commands", "cmd", "commandline", "shellcommand", "bashcommand"})
-PATHS = frozenset({"path", "filepath", "filename", "file", "targetfile", "targetpath", "absolutepath"})
-CONTENTS = frozenset({"content", "contents", "filecontent", "filecontents", "filetext"})
-"""Names of arguments in lower case without `_` and `-` (decided, from the tools of opencode, Open WebUI and Hermes)."""
-TEXTS = ("string", "array")
-"""Types such an argument may have: a command is sometimes a list of words."""
 NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,64}")
 NAMED = 20
 """Tools that the sentence names."""
@@ -46,7 +41,7 @@ def tool_caps(tools: Sequence[Mapping[str, Any]]) -> frozenset[Capability]:
     """What the tools of a request can do."""
     found: set[Capability] = set()
     for tool in tools:
-        names = _arguments(tool)
+        names = argument_names(tool)
         if names & COMMANDS:
             found |= {"shell", "write"}
         elif names & PATHS and names & CONTENTS:
@@ -56,7 +51,7 @@ def tool_caps(tools: Sequence[Mapping[str, Any]]) -> frozenset[Capability]:
 
 def tool_names(tools: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Their names as sent; one that is no plain word is left out, for the sentence is the server's own text."""
-    names = (_mapping(tool.get("function")).get("name") for tool in tools)
+    names = (mapping(tool.get("function")).get("name") for tool in tools)
     return tuple(name for name in names if isinstance(name, str) and NAME.fullmatch(name))
 
 
@@ -96,18 +91,3 @@ def fit_sentence(settings: ToolFit, caps: frozenset[Capability], names: Sequence
     shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
     template = settings.note_write if "write" in caps else settings.note_none
     return template.replace("{tools}", shown or "none").strip() or None
-
-
-def _arguments(tool: Mapping[str, Any]) -> set[str]:
-    """The names of a function's text arguments, as the three sets spell them."""
-    parameters = _mapping(_mapping(tool.get("function")).get("parameters"))
-    properties = _mapping(parameters.get("properties"))
-    return {
-        name.lower().replace("_", "").replace("-", "")
-        for name, schema in properties.items()
-        if isinstance(name, str) and _mapping(schema).get("type", "string") in TEXTS
-    }
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -99,12 +99,23 @@ class ClassCascade:
         if line:
             self._extra["context_line"] = line
         if facts.decider is not None and router.classifier.decider.mode == "on":
-            chars, deadline = facts.decider.chars, facts.decider.deadline_ms
-            yield StageCall(self._question("decider", chars, line, deadline), router.classifier.decider.accept)
+            yield self._decider_call(facts.decider, line)
         if router.classifier.engine.mode == "on":
             veto = partial(guarded, rules=router.classifier.guard, text=self._text, code_classes=code_classes(router))
             question = self._question("engine", router.classifier.digest_chars, line, router.classifier.timeout_ms)
             yield StageCall(question, router.classifier.engine.accept, veto)
+
+    def _decider_call(self, decider: Decider, line: str) -> StageCall:
+        """It waits no longer than the role's budget, and then does what the role falls back on (ROL-003)."""
+        documents = self._facts.documents
+        role = documents.contracts.get("decider")
+        budget = 0 if role is None else role.latency_budget_ms
+        deadline = min(budget or decider.deadline_ms, decider.deadline_ms)
+        return StageCall(
+            self._question("decider", decider.chars, line, deadline),
+            documents.router.classifier.decider.accept,
+            is_last_unless_answered=role is not None and role.fallback != "next-role",
+        )
 
     def _question(self, stage: Literal["decider", "engine"], chars: int, line: str, deadline_ms: int) -> Question:
         router = self._facts.documents.router

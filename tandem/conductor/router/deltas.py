@@ -28,7 +28,6 @@ def begun(draft: Draft) -> SessionDelta | None:
         dropped=draft.carried.dropped if draft.is_on and not prepared.resolution.keeps_prompt else (),
         package=draft.packages.pick if draft.packages is not None else None,
         size=draft.size,
-        directory=prepared.moved.directory if prepared.moved is not None and prepared.moves else None,
         compacted=False if draft.turn == "after_compaction" else None,
         answered=_answered(draft),
         escaping_since=draft.sampling.escaping_since if draft.is_on else None,

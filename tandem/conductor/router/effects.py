@@ -43,7 +43,13 @@ def _with_effort(effects: Effects, draft: Draft) -> Effects:
     if effort is None or effort.level is None or draft.switches["effort"] != "on":
         return effects
     closes = effort.thinking == "off"
-    return replace(effects, close_thinking=closes, decides_cap=effort.thinking == "on", cap=effort.cap)
+    return replace(
+        effects,
+        close_thinking=closes,
+        decides_cap=effort.thinking == "on",
+        cap=effort.cap,
+        is_clients_cap=effort.budget_source == "client",
+    )
 
 
 def _drops_ngram(draft: Draft) -> bool:

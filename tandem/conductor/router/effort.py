@@ -154,6 +154,8 @@ def _level(facts: EffortFacts, of_class: Level, sized: Level, extra: dict[str, A
 def _capped(facts: EffortFacts, level: Level, extra: dict[str, Any]) -> EffortDecision:
     """The level's cap under the client's number or word (EFF-013, EFF-014)."""
     asked = facts.asked
+    if level == "off" and asked.enabled and not asked.number and facts.turn != "compaction":
+        level = "low"  # the client keeps thinking on, and off has no cap (API-098); a summary never thinks (SES-016)
     if asked.number is not None and (level != "off" or asked.number > 0):
         return EffortDecision(level=level, cap=asked.number or None, budget_source="client")
     if level == "off":

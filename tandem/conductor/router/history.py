@@ -18,7 +18,19 @@ from typing import Any, Final, Literal
 
 from tandem.conductor.router.turns import text_of
 
-__all__ = ["Call", "Checker", "calls_of", "checker_in", "extensions", "newest_checker", "newest_round", "newest_tools"]
+__all__ = [
+    "Call",
+    "Checker",
+    "calls_of",
+    "checker_in",
+    "checkers_in",
+    "extensions",
+    "newest_checker",
+    "newest_round",
+    "newest_tools",
+    "object_in",
+    "plain_name",
+]
 
 PATH_KEYS: Final = (
     "path",
@@ -65,12 +77,14 @@ class Checker:
     name: str
     verdict: Literal["PASS", "FAIL"]
     gates: int
+    named: int = 0
+    """Gates that stand in the line by their names: those that fail, of a checker that says so."""
 
 
 def calls_of(message: Mapping[str, Any]) -> Iterator[Call]:
     for call in message.get("tool_calls") or ():
         function = call.get("function") or {}
-        yield Call(str(function.get("name") or ""), _object(function.get("arguments")))
+        yield Call(str(function.get("name") or ""), object_in(function.get("arguments")))
 
 
 def newest_round(messages: Sequence[Mapping[str, Any]]) -> tuple[tuple[Call, ...], tuple[Mapping[str, Any], ...]]:
@@ -84,8 +98,13 @@ def newest_round(messages: Sequence[Mapping[str, Any]]) -> tuple[tuple[Call, ...
 
 def newest_tools(messages: Sequence[Mapping[str, Any]], count: int) -> list[str]:
     """Names of the last `count` calls, oldest first, in characters that break no line."""
-    names = (UNSAFE.sub("", call.name)[:LONGEST_NAME] or "none" for call in _newest_calls(messages))
+    names = (plain_name(call.name) for call in _newest_calls(messages))
     return list(islice(names, count))[::-1]
+
+
+def plain_name(name: str) -> str:
+    """A tool's name in characters that break no line, and not too many of them."""
+    return UNSAFE.sub("", name)[:LONGEST_NAME] or "none"
 
 
 def extensions(messages: Sequence[Mapping[str, Any]], count: int) -> list[str]:
@@ -103,18 +122,28 @@ def newest_checker(messages: Sequence[Mapping[str, Any]]) -> Checker | None:
 
 def checker_in(result: Mapping[str, Any]) -> Checker | None:
     """The last checker's line of a tool result."""
+    lines = checkers_in(result)
+    return lines[-1] if lines else None
+
+
+def checkers_in(result: Mapping[str, Any]) -> list[Checker]:
+    """All of them, in order."""
     tail = text_of(result)[-TAIL:]
-    lines = list(LINE.finditer(tail)) if WORD in tail else []
-    if not lines:
-        return None
-    last = lines[-1]
-    return Checker(last["name"], "PASS" if last["verdict"] == "PASS" else "FAIL", _gates(last))
+    lines = LINE.finditer(tail) if WORD in tail else ()
+    return [
+        Checker(line["name"], "PASS" if line["verdict"] == "PASS" else "FAIL", _gates(line), _named(line))
+        for line in lines
+    ]
 
 
 def _gates(line: re.Match[str]) -> int:
     if told := COUNT.search(line["rest"]):
         return int(told[1])
-    return max(sum(bool(part.strip()) for part in line["rest"].split(",")), 1)
+    return max(_named(line), 1)
+
+
+def _named(line: re.Match[str]) -> int:
+    return sum(bool(part.strip(" \t()")) for part in COUNT.sub("", line["rest"]).split(","))
 
 
 def _newest_calls(messages: Sequence[Mapping[str, Any]]) -> Iterator[Call]:
@@ -124,7 +153,8 @@ def _newest_calls(messages: Sequence[Mapping[str, Any]]) -> Iterator[Call]:
             yield from reversed(tuple(calls_of(message)))
 
 
-def _object(arguments: Any) -> Mapping[str, Any]:
+def object_in(arguments: Any) -> Mapping[str, Any]:
+    """A call's arguments; empty where they are no JSON object."""
     if isinstance(arguments, Mapping):
         return arguments
     try:

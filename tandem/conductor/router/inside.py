@@ -43,5 +43,6 @@ def _replaying(kit: Kit, prepared: Prepared, session: SessionView) -> Plan:
     most = prepared.documents.router.injection.max_replay_tokens
     replays = carry(live, (), most_tokens=most, encode=kit.encode, dedup=kit.dedup).replays
     resolution = prepared.resolution
-    effects = Effects(under_plan=True, replays=replays)
+    owner = session.key if prepared.turn != "compaction" else None
+    effects = Effects(under_plan=True, replays=replays, hidden_session=owner)
     return Plan(mode=resolution.mode, profile=resolution.name, turn=prepared.turn, session=session, effects=effects)

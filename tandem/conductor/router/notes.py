@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import Literal, TypeAlias
 
 __all__ = [
+    "GAP",
     "NO_NOTES",
     "Carried",
     "Dedup",
@@ -28,8 +29,10 @@ __all__ = [
     "text_hash",
 ]
 
-NoteKind: TypeAlias = Literal["directory", "class", "card", "outcome", "library", "identity"]
-"""What a part is; in this order they make a note (NOTE-003). Cards, outcomes and the library come with later work."""
+NoteKind: TypeAlias = Literal["directory", "class", "card", "outcome", "library", "identity", "monitor"]
+"""What a part is; in this order they make a note (NOTE-003). Cards, outcomes and the library come with later work. The
+monitor's is a note of its own behind the router's (MON-034).
+"""
 ORDER: tuple[NoteKind, ...] = ("directory", "class", "card", "outcome", "library", "identity")
 Dedup: TypeAlias = Literal["parts", "block"]
 Encode: TypeAlias = Callable[[str], Sequence[int]]
@@ -115,15 +118,25 @@ def carry(
     """The live notes and a new one of `parts`, within `most_tokens` (NOTE-006, NOTE-007).
 
     Above it the oldest notes go first. What a dropped note said counts as not said, so the new note says it again where
-    it is among `parts`.
+    it is among `parts`. One that would only be said again stays, and a turn that adds nothing drops nothing: no room is
+    won, and a note that is larger than the budget would come and go for ever.
     """
-    kept = list(live)
-    while True:
-        new = _new_note(parts, kept, encode, dedup)
-        tokens = sum(note.tokens for note in kept) + (new.tokens if new else 0)
-        if tokens <= most_tokens or not kept:
-            return Carried(tuple(kept), new, tuple(note for note in live if note not in kept))
-        kept.pop(0)
+    kept, new = tuple(live), _new_note(parts, live, encode, dedup)
+    if new is None:
+        return Carried(kept)
+    tokens = _tokens(kept, new)
+    for note in live:
+        if tokens <= most_tokens:
+            break
+        fewer = tuple(each for each in kept if each is not note)
+        again = _new_note(parts, fewer, encode, dedup)
+        if (left := _tokens(fewer, again)) < tokens:
+            kept, new, tokens = fewer, again, left
+    return Carried(kept, new, tuple(note for note in live if note not in kept))
+
+
+def _tokens(kept: Sequence[LiveNote], new: NewNote | None) -> int:
+    return sum(note.tokens for note in kept) + (new.tokens if new else 0)
 
 
 def _new_note(parts: Sequence[NotePart], live: Sequence[LiveNote], encode: Encode, dedup: Dedup) -> NewNote | None:

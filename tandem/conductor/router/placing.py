@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from tandem.conductor.router.kit import Kit
-from tandem.conductor.router.notes import LiveNote, NewNote, text_hash
+from tandem.conductor.router.notes import GAP, LiveNote, NewNote, NoteKind, NoteRun, text_hash
 from tandem.conductor.router.plan import Plan
 from tandem.conductor.sessions import SessionDelta
-from tandem.engine.text.prompt import Prompt
-from tandem.engine.text.splicing import Piece, close_thinking, last_turn_end, splice, turn_end_rows
+from tandem.engine.text.prompt import Prompt, turn_end_rows
+from tandem.engine.text.splicing import Piece, close_thinking, splice
 
-__all__ = ["Placed", "PlacedNote", "place"]
+__all__ = ["Placed", "PlacedNote", "has_place", "noted_behind", "place", "place_behind"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,11 @@ def place(kit: Kit, plan: Plan, prompt: Prompt, room: int | None = None) -> Plac
         room = None if room is None else room - (len(prompt.ids) - before)
     if effects.hidden_session is not None:
         prompt = replace(prompt, session=effects.hidden_session)
-    if (end := last_turn_end(prompt.ids, kit.turn_ends)) is not None:
-        prompt = replace(prompt, insertion=end)
+    ends = _ends(kit, prompt)
+    if ends:
+        prompt = replace(prompt, insertion=ends[-1])
     if effects.note is None and not effects.replays:
         return Placed(prompt, delta=plan.delta)
-    # Only a new note needs them all, for it stands before the last.
-    most = None if effects.note else max(note.ordinal for note in effects.replays) + 1
-    ends = turn_end_rows(prompt.ids, kit.turn_ends, most)
     replays = [note for note in effects.replays if note.ordinal < len(ends)]
     new = _live(plan, effects.note, len(ends) - 1) if effects.note and ends else None
     marks = ("note.no_place",) if effects.note and new is None else ()
@@ -71,6 +69,35 @@ def place(kit: Kit, plan: Plan, prompt: Prompt, room: int | None = None) -> Plac
         delta = replace(delta, notes=(new,))
     pieces = [Piece(ends[note.ordinal], run.kind, kit.encode(run.text)) for note in notes for run in note.runs]
     return Placed(splice(prompt, pieces), _placed(notes, lengths, ends, new), delta, marks)
+
+
+def has_place(kit: Kit, plan: Plan, placed: Placed) -> bool:
+    """Whether `place_behind` knows where to put a note."""
+    return bool(_ends(kit, placed.prompt)) and plan.place is not None and placed.delta is not None
+
+
+def noted_behind(plan: Plan, placed: Placed) -> frozenset[str]:
+    """Hashes of the monitor's notes that are put back where this turn's would go: the same request has come before."""
+    here = [each.note for each in placed.notes if each.note.chain == plan.place]
+    return frozenset(text for note in here for kind, _, text in note.parts if kind == "monitor")
+
+
+def place_behind(kit: Kit, plan: Plan, placed: Placed, text: str, name: str, room: int) -> Placed | None:
+    """A note of the monitor's task `name`, behind the turn's own, and carried on like it (MON-034, K-10); None where it
+    has no place or more than `room` tokens.
+    """
+    prompt, delta = placed.prompt, placed.delta
+    ends, ids = _ends(kit, prompt), kit.encode(GAP + text)
+    if not ends or plan.place is None or delta is None or len(ids) > room:
+        return None
+    parts: tuple[tuple[NoteKind, str, str], ...] = (("monitor", name, text_hash(text)),)
+    note = LiveNote(len(ends) - 1, plan.place, (NoteRun("note", GAP + text),), parts, len(ids))
+    whole = splice(replace(prompt, insertion=ends[-1]), [Piece(ends[-1], "note", ids)])
+    return replace(placed, prompt=whole, delta=replace(delta, notes=(*delta.notes, note)))
+
+
+def _ends(kit: Kit, prompt: Prompt) -> Sequence[int]:
+    return turn_end_rows(prompt.ids, kit.turn_ends) if prompt.turn_ends is None else prompt.turn_ends
 
 
 def _live(plan: Plan, new: NewNote, ordinal: int) -> LiveNote | None:

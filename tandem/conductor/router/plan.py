@@ -169,6 +169,8 @@ class Effects:
     decides_cap: bool = False
     """`cap` holds, None included; else the client's own cap does."""
     cap: int | None = None
+    is_clients_cap: bool = False
+    """The number is the client's; how it is closed is the router's (MON-038)."""
     limit: int | None = None
     """The most output tokens; None leaves the request's."""
     side: SideServing | None = None

@@ -20,6 +20,7 @@ from collections.abc import Generator
 from dataclasses import replace
 from functools import cached_property
 
+from tandem.conductor.monitor.stopped_calls import is_fresh_stop
 from tandem.conductor.packages.choice import PackageChoice, settled
 from tandem.conductor.packages.selection import Chosen, Offer, PackageDecision, decide, offer
 from tandem.conductor.router.cascade import ClassCascade, ClassFacts
@@ -107,7 +108,7 @@ class Planner:
             kit=self._kit,
             prepared=self._prepared,
             session=self._session,
-            size=self._size(),
+            size=self._size,
             turn=self._turn,
             switches=self._switches,
             repeated=self._repeated,
@@ -119,6 +120,7 @@ class Planner:
     def _sampling(self) -> SamplingDecision:
         prepared, session = self._prepared, self._session
         facts, profile = prepared.facts, prepared.resolution.profile.sampling
+        wait_s = prepared.resolution.profile.tasks.C3.wait_s
         return decide_sampling(
             self._kit.sampling,
             SamplingFacts(
@@ -135,10 +137,13 @@ class Planner:
                 card=profile.agentic_default == "card",
                 turn=session.turns + 1,
                 escaping_since=session.escaping_since,
+                seen=session.monitor,
+                wait_s=self._kit.sampling.wait_s if wait_s is None else wait_s,
                 seed=facts.seed,
             ),
         )
 
+    @cached_property
     def _size(self) -> SizeSignals:
         """The task's size with this request; a side request and a compaction do not count (SES-011)."""
         signals, prepared = self._session.size, self._prepared
@@ -173,6 +178,11 @@ class Planner:
             step = cascade.next((yield step))
         return step
 
+    @property
+    def _has_stopped_call(self) -> bool:
+        """The argument loop guard has stopped a call of this turn, or of the session's last answer (MON-115)."""
+        return bool(self._prepared.stops) or is_fresh_stop(self._session.monitor)
+
     def _effort(self, draft: Draft) -> EffortDecision | None:
         decided, prepared = draft.class_decision, self._prepared
         if decided is None:
@@ -189,6 +199,7 @@ class Planner:
                 applies=draft.applies("effort"),
                 size=draft.size.size,
                 checker=newest_checker(results),
+                argloop_retry=prepared.facts.offers_tools and self._has_stopped_call,
                 has_note=self._kit.fit.effort_note,
             )
         )

@@ -6,9 +6,10 @@ and may run in a worker thread (RTR-029, SCH-113).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tandem.conductor.documents import Documents
+from tandem.conductor.monitor.stopped_calls import Stop, cut_history, stops_since_user
 from tandem.conductor.router.compaction import is_compaction
 from tandem.conductor.router.directory import Moved, move_directory
 from tandem.conductor.router.facts import Facts
@@ -37,6 +38,10 @@ class Prepared:
     """Its tools without the working directory (FIT-001), where there was one; a plan that is on moves it."""
     session: SessionFacts
     """To be opened."""
+    marker: str | None = None
+    """What stands in `facts` in place of the repetitions that A1 has stopped (MON-112); None: the cut is off."""
+    stops: tuple[Stop, ...] = ()
+    """Those behind the newest user message."""
 
     @property
     def moves(self) -> bool:
@@ -49,9 +54,15 @@ class Prepared:
         return self.moved.conversation if self.moved is not None and self.moves else self.facts.conversation
 
 
-def prepare(kit: Kit, facts: Facts, documents: Documents) -> Prepared:
-    """Raises `PlanRefused` where headers name what there is not."""
+def prepare(kit: Kit, facts: Facts, documents: Documents, marker: str | None = None) -> Prepared:
+    """Raises `PlanRefused` where headers name what there is not. With a `marker` the history cut acts (MON-112)."""
     resolution = resolve(documents, facts)
+    marker = marker if resolution.mode == "on" else None
+    stops: tuple[Stop, ...] = ()
+    if marker is not None:
+        messages, _ = cut_history(facts.messages, marker)
+        facts = replace(facts, conversation=replace(facts.conversation, messages=messages))
+        stops = stops_since_user(messages, marker)
     turn, side = _turn(facts, documents)
     digests, moved = Digests(), None
     if resolution.mode != "raw":
@@ -59,9 +70,8 @@ def prepare(kit: Kit, facts: Facts, documents: Documents) -> Prepared:
         # Where no turn ends there is no note that could hold the sentence.
         moves = kit.client_cwd == "note" and bool(kit.turn_ends)
         moved = move_directory(facts.conversation) if moves else None
-    return Prepared(
-        facts, documents, resolution, turn, side, digests, moved, _session(facts, resolution, turn, digests)
-    )
+    session = _session(facts, resolution, turn, digests)
+    return Prepared(facts, documents, resolution, turn, side, digests, moved, session, marker, stops)
 
 
 def _turn(facts: Facts, documents: Documents) -> tuple[TurnKind, SideRequest | None]:

@@ -13,7 +13,18 @@ from tandem.conductor.router.plan import Option, Question
 from tandem.engine.text.model import Conversation, TextModel
 from tandem.engine.text.prompt import Prompt, Span
 
-__all__ = ["CLASS_QUESTION", "CONTEXT_QUESTION", "LETTERS", "Asked", "Inside", "question_texts", "rendered", "within"]
+__all__ = [
+    "BY_LETTER",
+    "CLASS_QUESTION",
+    "CONTEXT_QUESTION",
+    "LETTERS",
+    "Asked",
+    "Inside",
+    "closed",
+    "question_texts",
+    "rendered",
+    "within",
+]
 
 CLASS_QUESTION: Final = (
     "A user has sent the message below to an assistant. Decide what kind of task it asks for. Judge by what the user "
@@ -73,7 +84,7 @@ def rendered(question: Question, text: TextModel) -> Asked:
     """A prompt of the question alone, thinking off, hidden from first to last."""
     tokens = _first_tokens([option.id for option in question.options], text)
     asked = question.text if tokens is not None else question.lettered
-    prompt = _closed(text.render(_turn(asked)), text)
+    prompt = closed(text.render(_turn(asked)), text)
     prompt = replace(prompt, spans=(Span("question", 0, len(prompt.ids)),), head=0, thinking="off")
     return Asked(prompt, tokens if tokens is not None else _letters(question, text))
 
@@ -87,7 +98,7 @@ def within(question: Question, prompt: Prompt, text: TextModel) -> Inside | None
     parting = _next_turn(prompt.ids, text)
     if parting is None:
         return None
-    asked = _closed(text.render(_turn(question.lettered)), text)
+    asked = closed(text.render(_turn(question.lettered)), text)
     return Inside(parting, asked.ids[_last_turn(asked.ids, text) :], _letters(question, text))
 
 
@@ -96,7 +107,7 @@ def _turn(text: str) -> Conversation:
     return Conversation(messages=messages, template_kwargs={"enable_thinking": False})
 
 
-def _closed(prompt: Prompt, text: TextModel) -> Prompt:
+def closed(prompt: Prompt, text: TextModel) -> Prompt:
     """With an empty thinking block where the template has left one open all the same."""
     if prompt.thinking != "open":
         return prompt

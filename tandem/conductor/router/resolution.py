@@ -50,7 +50,7 @@ class Resolution:
 
 def resolve(documents: Documents, facts: Facts) -> Resolution:
     """Raises `PlanRefused` for a profile there is not, and for a mode that is none."""
-    asked = _asked_mode(facts.headers)
+    asked = asked_mode(facts.headers)
     name, source = _name(documents, facts)
     profile = documents.profile(name)
     if profile is None:
@@ -65,7 +65,8 @@ def lower(one: Mode, other: Mode) -> Mode:
     return min(one, other, key=MODES.index)
 
 
-def _asked_mode(headers: Mapping[str, str]) -> Mode:
+def asked_mode(headers: Mapping[str, str]) -> Mode:
+    """The mode that `X-Tandem` asks for; without it nothing is lowered (MON-005, MON-007)."""
     value = headers.get("x-tandem")
     if value is None:
         return "on"

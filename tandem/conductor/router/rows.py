@@ -50,7 +50,7 @@ def with_notes(row: RouterRow, placed: Placed) -> RouterRow:
         for each in placed.notes
     ]
     new = next((each for each in placed.notes if each.is_new), None)
-    detail: dict[str, Any] = {**row.detail}
+    detail: dict[str, Any] = {**row.detail, "prompt_tokens": placed.prompt.client_tokens}
     if notes:
         detail["notes"] = notes
     if placed.marks:

@@ -43,6 +43,8 @@ class StageCall:
     accept: float
     veto: Callable[[StageResult], StageResult] | None = None
     """Looks at an answer before it is measured against `accept` (RTR-015)."""
+    is_last_unless_answered: bool = False
+    """Without an answer no further stage is asked: its role does not fall back on another (ROL-003)."""
 
 
 class Stages:
@@ -74,6 +76,8 @@ class Stages:
         if result.error is None and call.veto is not None:
             result = call.veto(result)
         self.results = (*self.results, result)
+        if result.error is not None and call.is_last_unless_answered:
+            self._calls.clear()
         if result.confidence is not None and result.confidence >= call.accept:
             self.accepted = result
 

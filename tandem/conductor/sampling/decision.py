@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
+from tandem.conductor.monitor.call_runs import WAIT_S, turn_calls, waits
+from tandem.conductor.monitor.state import NOTHING_SEEN, Monitored
 from tandem.conductor.router.client_kind import ClientKind
 from tandem.conductor.sampling.loop_escape import Repeat, repeat_at_end
 from tandem.conductor.sampling.regenerate import Asked, regenerate
@@ -46,7 +48,10 @@ class SamplingFacts:
     """The number of this turn in its session."""
     escaping_since: int = 0
     """The turn since which the session leaves a loop; 0: it does not."""
-    waited: Collection[str] = ()
+    seen: Monitored = NOTHING_SEEN
+    """What the monitor knows of the session: when calls went out and came back."""
+    wait_s: float = WAIT_S
+    """C3's: a result that took this long was waited for."""
     seed: int = 0
     """Drawn for this request (SMP-002)."""
 
@@ -102,7 +107,8 @@ def decide_sampling(kit: SamplingKit, facts: SamplingFacts) -> SamplingDecision:
         return _regenerate(kit, facts, by)
     repeat = None
     if facts.loop_escape and facts.offers_tools and not facts.client_params:
-        repeat = repeat_at_end(facts.messages, waited=facts.waited)
+        waited = waits(turn_calls(facts.messages), facts.seen, facts.now, facts.wait_s)
+        repeat = repeat_at_end(facts.messages, waited=waited)
     if repeat is not None:
         return _escape(kit, facts, repeat)
     draws = facts.card and facts.offers_tools and not facts.client_params
@@ -136,7 +142,7 @@ def _escape(kit: SamplingKit, facts: SamplingFacts, repeat: Repeat) -> SamplingD
         why="loop_escape",
         draw=kit.card,
         seed=facts.seed,
-        note=repeat.note,
+        note=repeat.note(kit.escape_text),
         escaping_since=since,
         extra={"loop_escape": told},
     )

@@ -27,6 +27,8 @@ class Asked(Protocol):
     def digest(self) -> str: ...
     @property
     def at(self) -> float: ...
+    @property
+    def has_answer(self) -> bool: ...
 
 
 def regenerate(
@@ -38,4 +40,5 @@ def regenerate(
         return "header" if said == "1" else None
     if kind not in KINDS or newest is None:
         return None
-    return "conversation" if any(each.digest == newest and now - each.at < KEPT_S for each in asked) else None
+    again = (each for each in asked if each.digest == newest and each.has_answer)
+    return "conversation" if any(now - each.at < KEPT_S for each in again) else None

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+
+from tandem.conductor.monitor.call_runs import WAIT_S
+from tandem.conductor.monitor.events import Task
+from tandem.conductor.sampling.loop_escape import ESCAPE_TEXT
 
 __all__ = ["SHIPPED", "Draw", "SamplingKit", "sampling_kit"]
 
@@ -34,6 +38,17 @@ class SamplingKit:
     regenerate: Draw = REGENERATE
     card: Draw = REGENERATE
     """The checkpoint's own, for a turn with tools."""
+    escape_text: str = ESCAPE_TEXT
+    """C3's, of the monitor's policy (MON-092)."""
+    wait_s: float = WAIT_S
+    """C3's too, where the profile has none."""
+
+    def under(self, tasks: Iterable[Task]) -> SamplingKit:
+        """With what C3 says in a policy with these tasks."""
+        shared = next((task.params for task in tasks if task.rule == "same_call"), None)
+        if shared is None:
+            return self
+        return replace(self, escape_text=shared["escape_texts"], wait_s=shared["wait_s"])
 
 
 SHIPPED = SamplingKit()

@@ -4,7 +4,14 @@ from tandem.conductor.sessions.digests import DigestCache, Digests
 from tandem.conductor.sessions.keys import session_key
 from tandem.conductor.sessions.lineage import summary_hash
 from tandem.conductor.sessions.sessions import Sessions, SessionState
-from tandem.conductor.sessions.storing import BadSessions, dump_sessions, load_sessions
+from tandem.conductor.sessions.storing import (
+    BadSessions,
+    KeptSessions,
+    dump_sessions,
+    encode_sessions,
+    kept_sessions,
+    load_sessions,
+)
 from tandem.conductor.sessions.view import (
     Answered,
     Found,
@@ -21,6 +28,7 @@ __all__ = [
     "DigestCache",
     "Digests",
     "Found",
+    "KeptSessions",
     "PackagePick",
     "SessionDelta",
     "SessionFacts",
@@ -29,6 +37,8 @@ __all__ = [
     "Sessions",
     "SizeSignals",
     "dump_sessions",
+    "encode_sessions",
+    "kept_sessions",
     "load_sessions",
     "session_key",
     "summary_hash",

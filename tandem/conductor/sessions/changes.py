@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tandem.conductor.monitor.state import remembered
 from tandem.conductor.router.notes import LiveNote
 from tandem.conductor.sessions.view import SessionDelta, SessionView, SizeSignals
 
@@ -19,7 +20,7 @@ ANSWERED_S = 24 * 3600.0
 def changed(view: SessionView, delta: SessionDelta, planned: SessionView) -> SessionView:
     """The session after `delta`, which was made of the view `planned`."""
     new: dict[str, Any] = {"turns": view.turns + delta.turn, "notes": _notes(view, delta, planned)}
-    for name in ("class_id", "confidence", "package", "size", "directory", "compacted", "escaping_since"):
+    for name in ("class_id", "confidence", "package", "size", "compacted", "escaping_since"):
         if (value := getattr(delta, name)) is not None:
             new[name] = value
     if delta.compacted:
@@ -29,7 +30,17 @@ def changed(view: SessionView, delta: SessionDelta, planned: SessionView) -> Ses
         newest = delta.answered
         kept = [each for each in view.answered if each.digest != newest.digest and newest.at - each.at < ANSWERED_S]
         new["answered"] = (*kept[1 - ANSWERED :], newest)
+    if delta.refused is not None and not any(_has_answer(each, delta.refused) for each in planned.answered):
+        new["answered"] = tuple(
+            replace(each, has_answer=False) if each == delta.refused else each for each in view.answered
+        )
+    if delta.monitor is not None:
+        new["monitor"] = remembered(view.monitor, delta.monitor, delta.at)
     return replace(view, **new)
+
+
+def _has_answer(turn: Answered, same: Answered) -> bool:
+    return turn.digest == same.digest and turn.has_answer
 
 
 def _notes(view: SessionView, delta: SessionDelta, planned: SessionView) -> tuple[LiveNote, ...]:

@@ -102,8 +102,12 @@ def _form(message: Mapping[str, Any], images: Sequence[str]) -> Form:
         content = tuple([_part(part, images) for part in content])
     if not calls:
         return role, content
-    functions = [call.get("function") or {} for call in calls]
-    return role, content, *[(each.get("name"), _text(each.get("arguments"))) for each in functions]
+    return role, content, *[_call(call.get("function") or {}) for call in calls]
+
+
+def _call(function: Mapping[str, Any]) -> Form:
+    arguments = function.get("arguments")
+    return function.get("name"), arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
 def _part(part: Mapping[str, Any], images: Sequence[str]) -> Form:
@@ -125,10 +129,6 @@ def _without_thought(text: str) -> str:
     start = text.find(OPENER)
     end = text.find(CLOSER, start) if start >= 0 else -1
     return text if end < 0 else text[:start].rstrip() + text[end + len(CLOSER) :]
-
-
-def _text(arguments: Any) -> str:
-    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
 def _canonical(arguments: str) -> str:

@@ -45,6 +45,8 @@ class Sessions:
         """Without `generations` there is one session per head (SES-005)."""
         self._kept = kept
         self._generations = generations
+        self.commits = 0
+        """How often a session has changed: whoever keeps them looks at it."""
         self._states: OrderedDict[str, SessionState] = OrderedDict()
         self._heads: dict[str, list[str]] = {}
         """Keys of the conversations that begin with a head, oldest first."""
@@ -74,6 +76,7 @@ class Sessions:
         state = self._states.get(view.key)
         if state is None:
             return
+        self.commits += 1
         if delta.first_turn is not None and view.head is not None:
             state.heads[view.head] = delta.first_turn
         state.summary = delta.summary or state.summary

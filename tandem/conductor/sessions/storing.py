@@ -1,8 +1,8 @@
 """What of the sessions survives a restart, as bytes (SES-007, NOTE-009). Pure: whoever calls has the file.
 
 Kept is what a session needs so that its next turn renders the same prompt: its first date, class, live notes, turns
-begun before and the last directory, and digests by which it is found. Signals of size, the last package and a summary's
-hash are not: they only help, and grow again.
+begun before and digests by which it is found; the directory last told is in the notes. Signals of size, the last
+package and a summary's hash are not: they only help, and grow again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tandem.conductor.router.notes import LiveNote
 from tandem.conductor.sessions.sessions import Sessions, SessionState
 from tandem.conductor.sessions.view import Answered, SessionView
 
-__all__ = ["BadSessions", "dump_sessions", "load_sessions"]
+__all__ = ["BadSessions", "KeptSessions", "dump_sessions", "encode_sessions", "kept_sessions", "load_sessions"]
 
 FORMAT = 1
 
@@ -36,28 +36,42 @@ class _Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     class_id: str | None = None
     confidence: float | None = None
     notes: tuple[LiveNote, ...] = ()
-    directory: str | None = None
     compacted: bool = False
     has_been_compacted: bool = False
     answered: tuple[Answered, ...] = ()
     token: str | None = None
 
 
-class _File(msgspec.Struct, frozen=True, kw_only=True):
+class KeptSessions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of all sessions, as one value that nothing changes."""
+
     format: int
     sessions: tuple[_Session, ...]
+    """The least recently used first, as they come back."""
+
+
+def kept_sessions(sessions: Sessions) -> KeptSessions:
+    """Quick, since nothing else may use the sessions meanwhile."""
+    kept = tuple(_kept(state) for state in sessions.states() if state.view.turns)
+    return KeptSessions(format=FORMAT, sessions=kept)
+
+
+def encode_sessions(kept: KeptSessions) -> bytes:
+    """In any thread. One by one: encoding keeps the interpreter's lock, and all at once take 100 ms where every session
+    has as many notes as it may.
+    """
+    encode = msgspec.json.Encoder().encode
+    return b'{"format":%d,"sessions":[%b]}' % (kept.format, b",".join([encode(each) for each in kept.sessions]))
 
 
 def dump_sessions(sessions: Sessions) -> bytes:
-    """The least recently used first, as they come back."""
-    kept = tuple(_kept(state) for state in sessions.states() if state.view.turns)
-    return msgspec.json.encode(_File(format=FORMAT, sessions=kept))
+    return encode_sessions(kept_sessions(sessions))
 
 
 def load_sessions(data: bytes) -> Iterator[SessionState]:
     """For `Sessions.restore`. Raises `BadSessions`."""
     try:
-        file = msgspec.json.decode(data, type=_File)
+        file = msgspec.json.decode(data, type=KeptSessions)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadSessions(f"the sessions file cannot be read: {type(error).__name__}") from None
     if file.format != FORMAT:
@@ -72,11 +86,10 @@ def _kept(state: SessionState) -> _Session:
         first_date=view.first_date,
         client=state.client,
         turns=view.turns,
-        heads=state.heads,
+        heads=dict(state.heads),
         class_id=view.class_id,
         confidence=view.confidence,
         notes=view.notes,
-        directory=view.directory,
         compacted=view.compacted,
         has_been_compacted=view.has_been_compacted,
         answered=view.answered,
@@ -92,7 +105,6 @@ def _state(kept: _Session) -> SessionState:
         confidence=kept.confidence,
         turns=kept.turns,
         notes=kept.notes,
-        directory=kept.directory,
         compacted=kept.compacted,
         has_been_compacted=kept.has_been_compacted,
         answered=kept.answered,

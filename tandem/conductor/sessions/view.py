@@ -6,6 +6,7 @@ import datetime
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from tandem.conductor.monitor.state import NOTHING_SEEN, MonitorDelta, Monitored
 from tandem.conductor.router.notes import LiveNote
 
 __all__ = ["Answered", "Found", "PackagePick", "SessionDelta", "SessionFacts", "SessionView", "SizeSignals"]
@@ -47,6 +48,8 @@ class Answered:
     place: str | None = None
     """Where its note went, or would have gone."""
     class_id: str | None = None
+    has_answer: bool = True
+    """False where it was refused before anything was generated: the same messages again are then no regenerate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +87,6 @@ class SessionView:
     """All that are kept, oldest first; which of them are live a request's messages tell."""
     package: PackagePick | None = None
     size: SizeSignals = SizeSignals()
-    directory: str | None = None
-    """The working directory that was last noted (FIT-001)."""
     compacted: bool = False
     """A compaction was answered and no user turn has come since (SES-019)."""
     has_been_compacted: bool = False
@@ -97,6 +98,8 @@ class SessionView:
     """The turn since which it is sampled to leave a loop (SMP-008); 0: it is not."""
     token: str | None = None
     """The session's own secret for scripts; minted by later work (ADR-003)."""
+    monitor: Monitored = NOTHING_SEEN
+    """What the monitor remembers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,11 +116,15 @@ class SessionDelta:
     """Over the replay budget (NOTE-007)."""
     package: PackagePick | None = None
     size: SizeSignals | None = None
-    directory: str | None = None
     compacted: bool | None = None
     answered: Answered | None = None
+    refused: Answered | None = None
+    """The turn that was to be answered and was not."""
     escaping_since: int | None = None
     first_turn: str | None = None
     """Digest of the first turn as far as it has been answered."""
     summary: str | None = None
     """Hash of the beginning of a summary that the engine wrote."""
+    monitor: MonitorDelta | None = None
+    at: float = 0.0
+    """When `monitor` was made, seconds since 1970."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tandem.conductor.documents import DocumentError, Roles, StoredRole, parse
 from tandem.conductor.documents.checks import check_saved
+from tandem.conductor.documents.deciders import Deciders
+from tandem.conductor.documents.residency import Residency
 from tandem.conductor.documents.roles import contract, contracts, may_share
 from tests.conductor.documents.samples import documents, shipped
 
@@ -53,6 +56,31 @@ def test_what_a_role_is_given() -> None:
     narrator = StoredRole(kind="clerk", tokenizer_sha256="f" * 64, sharing=("text", "tokens"))
     assert may_share(contract("narrator", narrator), "f" * 64) == ("text", "tokens")
     assert may_share(contract("narrator", narrator), "e" * 64) == ("text",)
+
+
+@pytest.mark.spec("CFG-016")
+def test_a_claim_of_the_residency_document_wins() -> None:
+    own = documents()
+    roles = Roles(roles={"decider": StoredRole(memory_claim_gib=9, window="idle")})
+    assert replace(own, roles=roles).contracts["decider"].memory_claim_gib == 3
+    free = replace(own, roles=roles, residency=Residency(floor_gib=2, claims={}))
+    assert free.contracts["decider"].memory_claim_gib == 9
+    assert (own.residency.floor_gib, own.residency.margin_gib) == (None, None)
+    assert own.residency.claims == {"decider": 3.0, "narrator": 6.0} == Residency().claims
+
+
+@pytest.mark.spec("CFG-016")
+def test_an_absent_section_of_the_deciders_reads_as_its_defaults() -> None:
+    found = parse("deciders", {})
+    assert isinstance(found, Deciders)
+    assert (found.on_start, found.on_demand, found.api.mode, found.api.deadline_ms) == ((), (), "on", 15_000)
+    assert documents().deciders.questions == {"judge": "auto", "laya_api": "auto"}
+    bad: list[dict[str, Any]] = [{"questions": {"judge": ""}}, {"api": {"deadline_ms": 60_001}}, {"on_start": "laya"}]
+    for body in (*bad, {"claims": {}}):
+        with pytest.raises(DocumentError):
+            parse("deciders", body)
+    with pytest.raises(DocumentError):
+        parse("residency", {"claims": {"decider": -1}})
 
 
 @pytest.mark.spec("ROL-007")

@@ -216,3 +216,14 @@ def test_what_ships_could_be_saved() -> None:
         check_saved(key, body, documents)
     for package in documents.packages.packages:
         assert package.text
+
+
+@pytest.mark.spec("PRF-016")
+def test_what_watches_an_agents_tools() -> None:
+    """The profile's half of it; what an act is, the monitor's tests say."""
+    found = parse(split_key("profiles/tools")[0], shipped_documents()["profiles/tools"])
+    assert isinstance(found, Profile)
+    modes = {name: getattr(found.tasks, name).mode for name in found.tasks.__struct_fields__}
+    assert {name for name, mode in modes.items() if mode == "act"} == {"D1", "D1b", "D2", "E1", "C3", "C4", "C5"}
+    assert modes["D3"] == "off"
+    assert (found.secret_mask, found.prompt) == ("on", "client")

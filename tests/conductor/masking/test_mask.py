@@ -64,7 +64,7 @@ def cuts(text: str, most: int) -> Iterator[list[str]]:
     yield list(text)
 
 
-@pytest.mark.spec("MEM-010")
+@pytest.mark.spec("MEM-010", "API-081")
 def test_a_value_is_masked_as_a_whole_word_and_keeps_its_prefix() -> None:
     given = [Secret("api_key", "sk-abc123", "sk-"), Secret("assignment", "hunter2")]
     assert masked(["it is sk-abc123."], given) == "it is sk-[redacted]."
@@ -104,14 +104,14 @@ def test_the_machine_finds_what_a_plain_search_finds(pieces: list[str], values: 
     assert masked(pieces, secrets(*values)) == expected("".join(pieces), values)
 
 
-@pytest.mark.spec("MEM-012")
+@pytest.mark.spec("MEM-012", "API-082")
 @given(st.lists(st.text("abc sk-1", max_size=6), max_size=8))
 def test_without_a_repeated_value_the_bytes_are_the_same(pieces: list[str]) -> None:
     given = secrets("sk-abc1-zz", "qqq")
     assert masked(pieces, given) == "".join(pieces)
 
 
-@pytest.mark.spec("MEM-012")
+@pytest.mark.spec("MEM-012", "API-082")
 def test_only_a_tail_that_could_begin_a_value_waits_and_one_character_behind_one() -> None:
     stage = SecretMask(secrets("abc1")).stage()
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
-from tandem.conductor.documents import Documents, Profile
+from tandem.conductor.documents import Documents, Profile, Roles
 from tandem.conductor.documents.router import (
     BelowAccept,
     EngineStage,
@@ -45,6 +46,12 @@ def changed(**classifier: Any) -> Documents:
 
 def with_router(own: Documents, router: Router) -> Documents:
     return Documents(**{name: getattr(own, name) for name in own.__dataclass_fields__} | {"router": router})
+
+
+def with_decider(**change: Any) -> Documents:
+    own = documents()
+    role = msgspec.structs.replace(own.roles.roles["decider"], **change)
+    return replace(own, roles=Roles(roles={**own.roles.roles, "decider": role}))
 
 
 def facts(
@@ -85,6 +92,24 @@ def by_engine(given: ClassFacts, **named: float) -> ClassDecision:
     cascade = ClassCascade(given)
     assert asked(cascade).stage == "engine"
     return decided(cascade, Answer(probabilities=shares(**named)))
+
+
+@pytest.mark.spec("ROL-003")
+@pytest.mark.parametrize(("budget", "waits"), [(700, 700), (0, 2_000), (9_000, 2_000)])
+def test_a_decider_has_no_more_time_than_its_role(budget: int, waits: int) -> None:
+    assert asked(ClassCascade(facts(own=with_decider(latency_budget_ms=budget), decider=DECIDER))).deadline_ms == waits
+
+
+@pytest.mark.spec("ROL-003")
+@pytest.mark.parametrize(("fallback", "goes_on"), [("next-role", True), ("PASS", False), ("skip", False)])
+def test_past_its_time_the_role_says_who_is_asked_next(fallback: str, goes_on: bool) -> None:
+    cascade = ClassCascade(facts(session("debug"), own=with_decider(fallback=fallback), decider=DECIDER))
+    assert asked(cascade).stage == "decider"
+    late = Answer(error="decider_timeout")
+    if goes_on:
+        assert asked(cascade, late).stage == "engine"
+    else:
+        assert decided(cascade, late).class_id == "debug"
 
 
 @pytest.mark.spec("RTR-005")

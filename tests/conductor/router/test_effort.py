@@ -156,7 +156,7 @@ def test_a_retry_after_the_argument_loop_guard() -> None:
     assert refused.extra["argloop_retry"] == {"raised": False, "effort": None}
 
 
-@pytest.mark.spec("EFF-012")
+@pytest.mark.spec("EFF-012", "API-100")
 def test_a_clients_off_is_off_under_every_profile() -> None:
     for name, profile in documents().profiles.items():
         found = decide("code_edit", profile=profile, asked=OFF)
@@ -169,7 +169,7 @@ def test_a_clients_off_is_off_under_every_profile() -> None:
     assert decide("code_edit", asked=replace(OFF, number=500)).cap is None
 
 
-@pytest.mark.spec("EFF-013")
+@pytest.mark.spec("EFF-013", "API-096")
 def test_a_clients_number_wins() -> None:
     for number, cap in ((300, 300), (100_000, 100_000), (0, None)):
         found = decide("chat", asked=AskedThinking(number=number, word="high"))
@@ -179,7 +179,7 @@ def test_a_clients_number_wins() -> None:
     assert decide("summarize", asked=AskedThinking(number=0)).thinking == "off", "0 sets no cap, and turns nothing on"
 
 
-@pytest.mark.spec("EFF-014")
+@pytest.mark.spec("EFF-014", "API-096", "API-097")
 def test_a_clients_word_is_a_ceiling_on_the_cap() -> None:
     held = decide("code_edit", asked=AskedThinking(word="medium"))
     assert (held.level, held.cap) == ("xhigh", 8_192)
@@ -190,13 +190,20 @@ def test_a_clients_word_is_a_ceiling_on_the_cap() -> None:
     for word in ("xhigh", "max", "none", "off", "unheard"):
         assert decide("analysis", asked=AskedThinking(word=word, enabled=True)).cap == 16_384
     assert decide("analysis", asked=AskedThinking(word="minimal")).cap == 1_024
-    ignored = decide("code_edit", profile=CODING, asked=AskedThinking(word="medium"))
-    assert (ignored.cap, ignored.extra.get("client_word")) == (None, None)
+    for profile in (CODING, documents().profiles["overnight"]):
+        ignored = decide("code_edit", profile=profile, asked=AskedThinking(word="medium"))
+        assert (ignored.cap, ignored.extra.get("client_word")) == (None, None)
 
 
-@pytest.mark.spec("EFF-015")
+@pytest.mark.spec("EFF-015", "API-098", "API-099")
 def test_a_bare_switch_gives_way_and_alone_the_word_is_the_cap() -> None:
     assert decide("chat", asked=AskedThinking(enabled=True)).cap == 1_024
+    off: dict[str, Any] = {"turn": "tool", "profile": thinking(tool_turn_effort="off")}
+    assert decide(**off).thinking == "off", "`reasoning.enabled` and `thinking.type` alone are nothing here"
+    switched = AskedThinking(enabled=True, switch="enable_thinking")
+    kept = decide(asked=switched, **off)
+    assert (kept.level, kept.thinking, kept.cap, kept.budget_source) == ("low", "on", 1_024, "class")
+    assert decide("summarize", turn="compaction", asked=switched).thinking == "off"
     own = decide("code_edit", decides=False, asked=AskedThinking(word="medium"))
     assert (own.level, own.cap, own.budget_source, own.note_level) == (None, 8_192, "client", None)
     assert decide("code_edit", decides=False) == EffortDecision()
@@ -204,7 +211,7 @@ def test_a_bare_switch_gives_way_and_alone_the_word_is_the_cap() -> None:
     assert decide("code_edit", decides=False, asked=OFF).thinking == "off_client"
 
 
-@pytest.mark.spec("EFF-015", "PRF-011")
+@pytest.mark.spec("EFF-015", "PRF-011", "API-099")
 def test_in_shadow_the_clients_own_cap_holds() -> None:
     found = decide("code_edit", applies=False, asked=AskedThinking(word="medium"), turn="tool", size="small")
     assert (found.level, found.cap, found.budget_source, found.note_level) == (None, 8_192, "client", None)
@@ -230,6 +237,7 @@ def test_the_order_of_the_steps() -> None:
     assert (found.level, found.cap, found.budget_source) == ("medium", 3, "client")
 
 
+@pytest.mark.spec("API-097")
 def test_what_no_document_names_is_left_to_the_client() -> None:
     assert decide("gone") == EffortDecision()
     assert LEVELS == ("off", "low", "medium", "high", "xhigh")

@@ -80,7 +80,7 @@ def test_an_image_of_the_first_turns_tool_stays_in_its_session() -> None:
 @pytest.mark.parametrize("spare", range(-1, 8))
 def test_a_closed_block_takes_its_part_of_the_room(spare: int) -> None:
     whole = Desk(asked=surely("chat"))
-    off = AskedThinking(enabled=True)
+    off = AskedThinking()
     whole.documents = with_profile(documents(), "chat", routing=_routing("off"))
     full = whole.serve([user("who are you?")], session_ids=("x",), thinking=off)
     assert full.plan.effects.close_thinking

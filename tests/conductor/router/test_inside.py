@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,9 @@ import torch
 from tandem.conductor.router.questions import within
 from tandem.engine.decoding.asking import ask_in_prompt
 from tandem.engine.decoding.generation import Generation
-from tandem.engine.decoding.seams import SafePoint
+from tandem.engine.decoding.seams import NOTHING, Close, SafePoint, Seen, Verdict
 from tandem.engine.decoding.torch_engine import TorchEngine
-from tandem.engine.decoding.work import Answer, Ask, Ended, Force, Prefill, perform
+from tandem.engine.decoding.work import Answer, Ask, Ended, Prefill, perform
 from tandem.engine.load import load_engine
 from tandem.engine.text.asking import asking_prompt
 from tandem.engine.text.model import Conversation
@@ -35,12 +34,15 @@ class Heard:
     def __init__(self) -> None:
         self.answer: Answer | None = None
 
-    def look(self, point: SafePoint) -> Sequence[Force | Ask]:
-        return ()
+    def look(self, point: SafePoint, seen: Seen) -> Verdict:
+        return NOTHING
 
-    def answered(self, answer: Answer) -> Sequence[Force | Ask]:
+    def answered(self, answer: Answer, seen: Seen) -> Verdict:
         self.answer = answer
-        return ()
+        return NOTHING
+
+    def closed(self, close: Close) -> None:
+        """There is no cap."""
 
 
 @pytest.fixture(scope="module", params=["llama", "qwen3_5"])

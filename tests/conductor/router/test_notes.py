@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tandem.conductor.router.notes import LiveNote, NewNote, NotePart, carry, live_notes, text_hash
+from tandem.conductor.router.notes import Carried, LiveNote, NewNote, NotePart, carry, live_notes, text_hash
 
 A, B, C = (NotePart("class", f"package:{name}", name * 10) for name in "abc")
 WHO = NotePart("identity", "identity", "I am.")
@@ -66,8 +66,23 @@ def test_over_the_budget_the_oldest_goes_and_is_said_again() -> None:
     assert (tight.replays, tight.dropped) == ((newer,), (old,))
     again = carry([old, newer], [A, C], most_tokens=35, encode=encode)
     assert again.new is not None
-    assert again.dropped == (old, newer)
-    assert set(again.new.parts) == {A, C}
+    assert (again.replays, again.dropped, again.new.parts) == ((old,), (newer,), (C,))
+    both = live(carry([], [A, B], most_tokens=100, encode=encode).new)
+    part = carry([both, live(again.new, 1, "two")], [A, WHO], most_tokens=32, encode=encode)
+    assert part.new is not None
+    assert (part.dropped, part.new.parts) == ((both,), (A, WHO))
+
+
+@pytest.mark.spec("NOTE-007")
+def test_a_note_larger_than_the_budget_is_said_once() -> None:
+    first = carry([], [A, B], most_tokens=5, encode=encode)
+    assert first.new is not None
+    assert first.new.tokens > 5
+    note = live(first.new)
+    for parts in ([A, B], [A], []):
+        assert carry([note], parts, most_tokens=5, encode=encode) == Carried((note,))
+    assert carry([note], [A, B, C], most_tokens=5, encode=encode).dropped == ()
+    assert carry([note], [C], most_tokens=5, encode=encode).dropped == (note,), "nobody wants it any more"
 
 
 @pytest.mark.spec("NOTE-007")
@@ -76,9 +91,9 @@ def test_the_budget_holds_or_nothing_old_is_left(sizes: list[int], most: int, le
     notes = [LiveNote(at, str(at), (), (), tokens) for at, tokens in enumerate(sizes)]
     parts = [NotePart("class", "rule", "x" * length)]
     kept = carry(notes, parts, most_tokens=most, encode=encode)
-    assert list(kept.dropped + kept.replays) == notes
+    assert list(kept.dropped + kept.replays) == notes  # none of them says what is wanted, so the oldest go first
     tokens = sum(note.tokens for note in kept.replays) + (kept.new.tokens if kept.new else 0)
-    assert tokens <= most or not kept.replays
+    assert tokens <= most or not kept.replays or kept.new is None
     if kept.dropped:
         assert tokens + kept.dropped[-1].tokens > most
 

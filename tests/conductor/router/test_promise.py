@@ -16,7 +16,7 @@ from tandem.conductor.sessions import Sessions, dump_sessions, load_sessions
 from tandem.engine.fake.text import FakeText
 from tandem.engine.text.checkpoint import CheckpointText
 from tandem.engine.text.model import TextModel
-from tandem.engine.text.splicing import turn_end_rows
+from tandem.engine.text.prompt import turn_end_rows
 from tandem.engine.text.tokenizer import BpeTokenizer
 from tests.conductor.documents.samples import documents
 from tests.conductor.router.driving import Desk, Served, assistant, system, tool, user, with_document

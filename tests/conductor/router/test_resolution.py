@@ -30,7 +30,7 @@ def resolved(kind: ClientKind = "curl", own: Documents | None = None, **given: A
     return resolve(own or documents(), Facts(kind=kind, conversation=conversation, today=DAY, **given))
 
 
-@pytest.mark.spec("PRF-006")
+@pytest.mark.spec("PRF-006", "API-067")
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
@@ -51,7 +51,7 @@ def test_the_kind_names_the_profile(kind: ClientKind, name: str) -> None:
     assert refused.value.param == "X-Tandem-Profile"
 
 
-@pytest.mark.spec("PRF-007")
+@pytest.mark.spec("PRF-007", "API-067")
 def test_tools_of_a_client_that_no_profile_lists() -> None:
     assert (resolved(tools=[TOOL]).name, resolved(tools=[TOOL]).source) == ("tools", "tools")
     assert resolved(tools=[TOOL], tool_choice="none").name == "general"
@@ -61,6 +61,8 @@ def test_tools_of_a_client_that_no_profile_lists() -> None:
     settings = msgspec.structs.replace(own.settings, tools_profile="")
     off = with_document(own, settings=settings)
     assert resolved(tools=[TOOL], own=off).name == "general"
+    other = with_document(own, settings=msgspec.structs.replace(settings, default_profile="chat"))
+    assert (resolved(own=other).name, resolved(own=other).source) == ("chat", "default")
 
 
 @pytest.mark.spec("PRF-005", "PRF-008", "PRF-012")

@@ -9,7 +9,10 @@ import msgspec
 import pytest
 
 from tandem.conductor.documents.profiles import ProfileSampling
+from tandem.conductor.monitor.events import Task
+from tandem.conductor.monitor.state import CallRecord, MonitorDelta
 from tandem.conductor.sampling import Draw, Repeat, SamplingCounts, SamplingKit, repeat_at_end, sampling_kit
+from tandem.conductor.sessions import SessionDelta
 from tests.conductor.documents.samples import documents
 from tests.conductor.router.driving import Desk, Served, user
 
@@ -29,7 +32,7 @@ def call(arguments: str, result: str, name: str = "read", id: str = "c") -> list
 SAME = call('{"path": "a.py"}', "no such file")
 
 
-@pytest.mark.spec("SMP-005")
+@pytest.mark.spec("SMP-005", "API-181")
 def test_equal_calls_with_equal_results_are_a_repeat() -> None:
     assert repeat_at_end([TASK, *SAME]) is None
     assert repeat_at_end([TASK, *SAME, *SAME]) == Repeat("repeat", "read")
@@ -46,7 +49,7 @@ def test_keys_in_another_order_are_equal() -> None:
     assert repeat_at_end([TASK, *one, *other]) == Repeat("repeat", "read")
 
 
-@pytest.mark.spec("SMP-005")
+@pytest.mark.spec("SMP-005", "API-181")
 def test_three_similar_calls_with_equal_results_are_a_near_repeat() -> None:
     near = [call(json.dumps({"path": f"/srv/app/module/file_{number}.py"}), "no such file") for number in (1, 2, 3)]
     assert repeat_at_end([TASK, *near[0], *near[1]]) is None
@@ -57,7 +60,7 @@ def test_three_similar_calls_with_equal_results_are_a_near_repeat() -> None:
     assert repeat_at_end([TASK, *other, *near[1], *near[2]]) is None
 
 
-@pytest.mark.spec("SMP-007")
+@pytest.mark.spec("SMP-007", "API-181")
 @pytest.mark.parametrize(
     "messages",
     [
@@ -79,6 +82,34 @@ def test_a_wait_breaks_it_too() -> None:
     assert repeat_at_end([TASK, *waits]) == Repeat("repeat", "wait")
     assert repeat_at_end([TASK, *waits], waited={"w1"}) is None
     assert repeat_at_end([TASK, *waits], waited={"w2"}) is None
+
+
+@pytest.mark.spec("SMP-007", "MON-089", "MON-092", "API-181")
+def test_waits_are_known_from_the_session() -> None:
+    box = desk(loop_escape="on")
+    waits = [*call("{}", "running", "wait", "w1"), *call("{}", "running", "wait", "w2")]
+    looped = serve(box, *waits, now=100.0)
+    assert looped.plan.effects.sampling.why == "loop_escape"
+    record = CallRecord(id="w1", tool="wait", arguments="", near="", result="", issued_at=50.0, returned_at=61.0)
+    box.sessions.commit(looped.session, SessionDelta(monitor=MonitorDelta(calls=(record,))))
+    assert serve(box, *waits, now=100.0).plan.effects.sampling.why is None
+    quick = replace(record, returned_at=59.0)
+    box.sessions.commit(looped.session, SessionDelta(monitor=MonitorDelta(calls=(quick,), ended_at=90.0)))
+    assert serve(box, *waits, now=99.0).plan.effects.sampling.why == "loop_escape"
+    assert serve(box, *waits, now=100.0).plan.effects.sampling.why is None
+
+
+@pytest.mark.spec("MON-092")
+def test_the_note_is_in_the_words_of_the_policy() -> None:
+    box = desk(loop_escape="on")
+    task = Task(id="C3", rule="same_call", mode="off", params={"escape_texts": "Not {tool} again.", "wait_s": 3.0})
+    kit = box.kit.sampling
+    box.kit = replace(box.kit, sampling=kit.under([Task(id="C4", rule="malformed_call", mode="act"), task]))
+    assert kit.under([]) == kit
+    assert box.kit.sampling.wait_s == 3.0
+    note = serve(box, *SAME, *SAME).plan.effects.note
+    assert note is not None
+    assert [part.text for part in note.parts] == ["Not read again."]
 
 
 def test_results_of_one_answer_go_with_their_calls() -> None:
@@ -113,7 +144,7 @@ def serve(box: Desk, *messages: Any, **facts: Any) -> Served:
     return box.serve([TASK, *messages], kind="opencode", tools=TOOLS, **facts)
 
 
-@pytest.mark.spec("SMP-005", "SMP-006", "SMP-008")
+@pytest.mark.spec("SMP-005", "SMP-006", "SMP-008", "API-180", "API-181")
 def test_a_turn_that_ends_in_a_repeat_is_drawn_until_one_does_not() -> None:
     box = desk(loop_escape="on")
     assert serve(box).plan.effects.sampling.why is None
@@ -146,7 +177,7 @@ def test_a_turn_that_ends_in_a_repeat_is_drawn_until_one_does_not() -> None:
     assert "loop_escape" not in after.plan.row.extra
 
 
-@pytest.mark.spec("SMP-005", "SMP-007")
+@pytest.mark.spec("SMP-005", "SMP-007", "API-180", "API-181")
 def test_who_is_exempt() -> None:
     looped = (*SAME, *SAME)
     assert serve(desk(loop_escape="off"), *looped).plan.effects.sampling.why is None
@@ -163,7 +194,7 @@ def test_who_is_exempt() -> None:
     assert shadow.session.escaping_since == 0
 
 
-@pytest.mark.spec("SMP-006")
+@pytest.mark.spec("SMP-006", "API-181")
 def test_the_card_for_every_turn_with_tools() -> None:
     box = desk(agentic_default="card")
     assert serve(box, seed=1).plan.effects.sampling.rules == {"temperature": 1.0, "top_p": 0.95, "top_k": 20, "seed": 1}
@@ -173,7 +204,7 @@ def test_the_card_for_every_turn_with_tools() -> None:
     assert serve(desk()).plan.effects.sampling.why is None
 
 
-@pytest.mark.spec("SMP-006")
+@pytest.mark.spec("SMP-006", "API-180")
 def test_the_card_is_the_checkpoints_else_the_regenerates() -> None:
     assert sampling_kit({"temperature": 1.0, "top_p": 0.95, "top_k": 20.0}).card == CARD
     assert sampling_kit({"temperature": 0.6}).card == Draw(0.6, 1.0, 0)
@@ -204,7 +235,7 @@ def test_health_has_settings_and_counts() -> None:
     assert blocks["loop_escape"]["counts"] == {"on": 1, "back": 1, "card": 0}
 
 
-@pytest.mark.spec("SMP-008")
+@pytest.mark.spec("SMP-008", "API-180", "OBS-043")
 def test_the_log_tells_both_ends() -> None:
     box = desk(loop_escape="on")
     on = serve(box, *SAME, *SAME, seed=3).plan.effects.sampling.log("r1")

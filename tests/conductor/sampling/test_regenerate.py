@@ -65,7 +65,7 @@ def test_what_is_no_regenerate() -> None:
         assert said(box.serve(messages)) is None
 
 
-@pytest.mark.spec("SMP-001")
+@pytest.mark.spec("SMP-001", "API-178")
 @pytest.mark.parametrize("kind", ["opencode", "hermes", "openai-sdk", "curl", "anon"])
 def test_only_chat_clients_are_matched(kind: ClientKind) -> None:
     box = desk()
@@ -95,7 +95,7 @@ def test_a_first_turn_without_an_id_is_known_by_its_head() -> None:
     assert said(box.serve(FIRST, client="other")) is None
 
 
-@pytest.mark.spec("SMP-002")
+@pytest.mark.spec("SMP-002", "API-176", "API-179")
 def test_it_is_sampled_with_a_fresh_seed_and_all_else_is_the_turns() -> None:
     box = desk()
     first, again = box.serve(FIRST, seed=4), box.serve(FIRST, seed=5)
@@ -109,7 +109,7 @@ def test_it_is_sampled_with_a_fresh_seed_and_all_else_is_the_turns() -> None:
     assert again.plan.effects.cap == first.plan.effects.cap
 
 
-@pytest.mark.spec("SMP-003")
+@pytest.mark.spec("SMP-003", "API-179")
 @pytest.mark.parametrize("name", ["temperature", "top_p", "top_k", "min_p", "seed"])
 def test_the_clients_fields_are_used_as_sent(name: str) -> None:
     box = desk()
@@ -121,7 +121,7 @@ def test_the_clients_fields_are_used_as_sent(name: str) -> None:
     assert again.plan.row.extra["client_params"] == [name]
 
 
-@pytest.mark.spec("SMP-004")
+@pytest.mark.spec("SMP-004", "API-178")
 def test_the_header_marks_one_from_any_client_and_opts_out() -> None:
     box = Desk()
     marked: dict[str, Any] = {"kind": "anon", "headers": {"x-tandem-regenerate": "1", "x-tandem-profile": "coding"}}
@@ -131,7 +131,7 @@ def test_the_header_marks_one_from_any_client_and_opts_out() -> None:
     assert said(box.serve(FIRST, headers={"x-session-id": "a", "x-tandem-regenerate": "0"})) is None
 
 
-@pytest.mark.spec("SMP-004")
+@pytest.mark.spec("SMP-004", "API-176")
 def test_the_setting_turns_it_off() -> None:
     box = desk()
     box.kit = replace(box.kit, sampling=SamplingKit(regenerates=False))
@@ -140,7 +140,7 @@ def test_the_setting_turns_it_off() -> None:
     assert said(box.serve(FIRST, headers={"x-session-id": "a", "x-tandem-regenerate": "1"})) is None
 
 
-@pytest.mark.spec("SMP-004")
+@pytest.mark.spec("SMP-004", "API-179")
 def test_the_log_has_one_line() -> None:
     box = desk()
     assert box.serve(FIRST).plan.effects.sampling.log("r1") is None
@@ -150,7 +150,7 @@ def test_the_log_has_one_line() -> None:
     assert as_sent == "[regenerate] r3 by=conversation client"
 
 
-@pytest.mark.spec("PRF-010", "PRF-014")
+@pytest.mark.spec("PRF-010", "PRF-014", "API-179")
 def test_shadow_tells_and_a_client_prompt_leaves_out() -> None:
     box = desk()
     box.serve(FIRST)
