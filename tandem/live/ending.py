@@ -9,10 +9,13 @@ from __future__ import annotations
 import datetime
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from tandem.live import words
+from tandem.live.conductor import ConductorNow, conductor_now
 from tandem.live.event import Activity, ClientNow, DecodeNow, Recent, Row, ToolNow
 from tandem.live.figures import date, ratio, rounded
+from tandem.live.seen import RequestSeen
 from tandem.live.watched import Watched
 from tandem.store.outcome import Outcome
 
@@ -62,7 +65,7 @@ def ended_row(outcome: Outcome, watched: Watched | None, zone: datetime.tzinfo |
         slot=outcome.slot,
         sentence=sentence,
         tone=words.tone(outcome.finish_reason),
-        activity=_activity(outcome, tool, sentence) if shows_activity else None,
+        activity=_activity(outcome, seen, tool, sentence) if shows_activity else None,
         timeline=watched.steps if watched and shows_activity else (),
     )
 
@@ -93,7 +96,7 @@ def recent(outcome: Outcome, watched: Watched | None, zone: datetime.tzinfo | No
     return msgspec.Raw(msgspec.json.encode(line))
 
 
-def _activity(outcome: Outcome, tool: ToolNow | None, sentence: str) -> Activity:
+def _activity(outcome: Outcome, seen: RequestSeen | None, tool: ToolNow | None, sentence: str) -> Activity:
     decode = None
     if outcome.completion_tokens is not None:
         thinking = outcome.reasoning_tokens or 0
@@ -105,7 +108,23 @@ def _activity(outcome: Outcome, tool: ToolNow | None, sentence: str) -> Activity
             rate=_decode_tps(outcome),
         )
     client = ClientNow(connected=outcome.finish_reason != "abandoned", gone_ms=None)
-    return Activity(state="done", label=sentence, since_ms=None, decode=decode, tool=tool, client=client)
+    return Activity(
+        state="done",
+        label=sentence,
+        since_ms=None,
+        decode=decode,
+        tool=tool,
+        client=client,
+        conductor=_conductor(outcome, seen),
+    )
+
+
+def _conductor(outcome: Outcome, seen: RequestSeen | None) -> ConductorNow | UnsetType:
+    """As it was seen last, with the ledger's figures."""
+    if seen is None or seen.conductor is None:
+        return UNSET
+    figures = {"acts": outcome.conductor_acts or 0, "hidden_tokens": outcome.conductor_hidden_tokens or 0}
+    return conductor_now(msgspec.structs.replace(seen.conductor, supervising=False, **figures))
 
 
 def _decode_tps(outcome: Outcome) -> float | None:

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from tandem.live.conductor import ConductorNow
 from tandem.live.parallel import Parallel
 
 __all__ = [
@@ -40,7 +41,7 @@ __all__ = [
     "ToolNow",
 ]
 
-CONTRACT_VERSION = "1.1"
+CONTRACT_VERSION = "1.2"
 
 ActivityState: TypeAlias = Literal[
     "arriving", "queued", "prefilling", "thinking", "writing", "tool_call", "finishing", "done", "unknown"
@@ -184,6 +185,7 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     decode: DecodeNow | None = None
     tool: ToolNow | None = None
     client: ClientNow
+    conductor: ConductorNow | UnsetType = UNSET
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 
-__all__ = ["date", "ms", "per_second", "ratio", "rounded", "span_ms"]
+__all__ = ["counted", "date", "ms", "per_second", "ratio", "rounded", "span_ms"]
 
 
 def ms(seconds: float) -> float:
@@ -33,3 +33,8 @@ def rounded(value: float | None) -> float | None:
 def date(epoch_ms: float, zone: datetime.tzinfo | None) -> str:
     """Milliseconds since 1970 as an ISO date."""
     return datetime.datetime.fromtimestamp(epoch_ms / 1e3, zone).isoformat(timespec="milliseconds")
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 token`, `1,200 tokens`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

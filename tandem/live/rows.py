@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tandem.live import words
+from tandem.live.conductor import conductor_now
 from tandem.live.event import Activity, ClientNow, Row
 from tandem.live.figures import ms, per_second, ratio, span_ms
 from tandem.live.line import Line
@@ -62,6 +63,7 @@ def running_row(watched: Watched, line: Line, now: float, arrived_at: str, *, sh
         cache_source=seen.cache_source if has_read else None,
         lane=seen.lane,
         slot=seen.slot,
+        line=seen.line if shows_activity else None,
         activity=_activity(watched, seen, line, now) if shows_activity else None,
         timeline=watched.steps if shows_activity else (),
     )
@@ -89,4 +91,5 @@ def _activity(watched: Watched, seen: RequestSeen, line: Line, now: float) -> Ac
         decode=watched.decode if seen.completion else None,
         tool=watched.tool,
         client=CONNECTED if gone_at is None else ClientNow(connected=False, gone_ms=span_ms(gone_at, now)),
+        conductor=conductor_now(seen.conductor),
     )

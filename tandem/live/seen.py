@@ -6,11 +6,27 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["Phase", "RequestSeen"]
+__all__ = ["ConductorSeen", "Phase", "RequestSeen"]
 
 Phase: TypeAlias = Literal["reading", "queued", "prefilling", "writing", "finishing"]
 """Body, images and prompt are read; waits for a slot, or in it for memory; its prompt is read; writes; its last pieces
 go out."""
+
+
+class ConductorSeen(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What the session monitor does to a request."""
+
+    mode: str
+    """`on`, or `shadow`, which acts on nothing."""
+    acts: int
+    hidden_tokens: int
+    """Read by the model and not sent to the client, those of the prompt among them."""
+    task: str | None
+    """Of the newest finding; `decision` is what was due, `action` what was done of it."""
+    decision: str | None
+    action: str | None
+    supervising: bool
+    """Hidden text is read, or a hidden question asked, at this moment."""
 
 
 class RequestSeen(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -80,3 +96,7 @@ class RequestSeen(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     draft_accepted: int
     is_closed: bool
     """Its record has been written: nothing more comes of it."""
+    line: str | None = None
+    """Its newest state line (SCH-104)."""
+    conductor: ConductorSeen | None = None
+    """There where the session monitor looks on."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from tandem.live.event import ActivityState, DecodeNow, Holder, PrefillNow, QueueNow, Tone, ToolNow
+from tandem.live.figures import counted
 from tandem.store.outcome import Outcome
 
 __all__ = [
@@ -173,7 +174,7 @@ def writing(decode: DecodeNow) -> str:
 
 
 def calling(tool: ToolNow | None) -> str:
-    return "begins a tool call" if tool is None else f"calls {tool.name} ({_count(tool.bytes, 'byte')} of arguments)"
+    return "begins a tool call" if tool is None else f"calls {tool.name} ({counted(tool.bytes, 'byte')} of arguments)"
 
 
 def finishing() -> str:
@@ -233,7 +234,7 @@ def together(sentences: Sequence[tuple[int, str]], guests: int) -> str:
     if len(sentences) > NAMED:
         named.append(f"{len(sentences) - NAMED} more {'runs' if len(sentences) == NAMED + 1 else 'run'}")
     if guests:
-        named.append(f"{_count(guests, 'short request')} between {'the steps of slot 0' if several else 'its steps'}")
+        named.append(f"{counted(guests, 'short request')} between {'the steps of slot 0' if several else 'its steps'}")
     return "; ".join(named)
 
 
@@ -272,7 +273,7 @@ def _refusal(outcome: Outcome) -> str:
 def _called(outcome: Outcome, tool: str | None) -> str:
     calls = outcome.tool_calls or 0
     if tool is None:
-        return f"made {_count(calls, 'call')}"
+        return f"made {counted(calls, 'call')}"
     return f"called {tool}" if calls <= 1 else f"made {calls} calls, the last of {tool}"
 
 
@@ -285,11 +286,7 @@ def _rate(rate: float) -> str:
 
 
 def _tokens(count: int) -> str:
-    return _count(count, "token")
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return counted(count, "token")
 
 
 def _ordinal(place: int) -> str:

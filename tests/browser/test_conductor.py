@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -70,7 +71,7 @@ def test_request_shows_what_was_decided_about_it(page: Page, conducted: Server) 
     goto(page, conducted.base, "dev/request/req_00000000000000000003475c")
     journal = page.get_by_role("region", name="Journal", exact=True)
     expect(journal.get_by_role("row", name="code_edit").first).to_contain_text("code_edit 83 %")
-    expect(journal.get_by_role("region", name="Journal rows")).to_contain_text("held the third equal call")
+    expect(journal.get_by_role("region", name="Monitor")).to_contain_text("held the third equal call")
 
 
 def test_real_decisions_are_shown(page: Page, conducted: Server) -> None:
@@ -82,6 +83,69 @@ def test_real_decisions_are_shown(page: Page, conducted: Server) -> None:
     expect(link).to_be_visible()
     link.click()
     expect(page.get_by_role("region", name="Decisions")).to_contain_text("user")
+
+
+@pytest.mark.spec("OBS-099", "OBS-112")
+def test_all_of_a_session(page: Page, faults: Faults, conducted: Server) -> None:
+    """What the model read is there in full; to who may not read it the rest is shown."""
+    request_id = ask(conducted, "M")
+    goto(page, conducted.base, f"dev/request/{request_id}")
+    page.get_by_role("region", name="Journal", exact=True).locator("a[href^='#/dev/session/']").first.click()
+    session = page.get_by_role("region", name="Session h:")
+    expect(session).to_contain_text("Profilegeneral")
+    row = session.get_by_role("region", name="route").last
+    expect(row).to_contain_text("ended: ")
+    note = row.get_by_text(re.compile(r"new note at token \d+"))
+    note.click()
+    expect(row.locator("pre")).not_to_be_empty()
+    expect(row.locator("pre")).not_to_contain_text("no longer kept")
+    for name in ("Markdown", "JSON"):
+        expect(page.get_by_role("link", name=name)).to_be_visible()
+    shot(page, "session")
+    assert fill_viewport(page, [(360, 700), (2560, 1200)]) == {}
+    faults.expect("Failed to load resource")
+    answer(page, "/v1/conductor/sessions/c%3A7f3e", example("conductor-session"))
+    answer(page, "/v1/conductor/sessions/c%3A7f3e/export", status=403)
+    goto(page, conducted.base, "dev/session/c%3A7f3e")
+    expect(page.get_by_text("whoever has signed in")).to_be_visible()
+    act = page.get_by_role("region", name="monitor 9")
+    act.get_by_text("what the model read at token 412").click()
+    expect(act.locator("pre")).to_contain_text("whoever has signed in")
+    expect(page.locator(".event")).to_have_count(4)
+    page.get_by_role("button", name="The monitor's").click()
+    expect(page.locator(".event")).to_have_count(1)
+
+
+@pytest.mark.spec("OBS-097", "OBS-098", "MEM-015")
+def test_memory_and_deciders_show_what_there_is(page: Page, faults: Faults, conducted: Server) -> None:
+    goto(page, conducted.base, "conductor/memory")
+    expect(page.get_by_role("region", name="Disk tier")).to_contain_text("It does not run")
+    settings = {"version": 2, "mode": "on", "budget_gb": 1, "ttl_days": 14, "admit_after": 2, "min_free_gb": 5}
+    told = {"bytes": 2 * 10**8, "budget_bytes": 10**9, "free_bytes": 9 * 10**9, "floor_bytes": 5 * 10**9}
+    used = {"hits": 3, "misses": 1, "hit_rate": 0.75, "entries": [{"rows": 2048, "bytes": 10**6, "uses": 7}]}
+    disk = {
+        "contract_version": "1.0",
+        "running": True,
+        "settings": settings,
+        **told,
+        **used,
+        "events": ["wrote 1 file"],
+    }
+    answer(page, "/v1/conductor/memory/disk", disk)
+    page.get_by_role("button", name="Refresh").click()
+    tier = page.get_by_role("region", name="Disk tier")
+    for words in ("200 MB of 1.0 GB", "9.0 GB; it stops at 5.0 GB", "75 % of 4", "2,048", "wrote 1 file"):
+        expect(tier).to_contain_text(words)
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Clear").click()
+    expect(tier.get_by_role("status")).to_contain_text("Freed 0 B")
+    faults.expect("Failed to load resource")
+    answer(page, "/v1/conductor/memory/disk", status=500)
+    page.get_by_role("button", name="Refresh").click()
+    expect(page.get_by_role("alert")).to_contain_text("the store is on fire")
+    goto(page, conducted.base, "conductor/deciders")
+    expect(page.get_by_role("region", name="Decision models")).to_contain_text("None is loaded")
+    expect(page.get_by_text("on_start", exact=True).first).to_be_visible()
 
 
 @pytest.mark.spec("OBS-092")

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import Faults, answer, goto, sideways_px
-from tests.browser.past import HOSTILE, HOSTILE_IMAGE, get, hits
+from tests.browser.driving import Faults, answer, example, goto, sideways_px
+from tests.browser.past import HOSTILE, HOSTILE_IMAGE, get, hits, queries
 from tests.e2e.process import Server
 
 
@@ -140,7 +140,7 @@ def test_profile_is_made_edited_and_defaults_stay_out_of_it(page: Page, conducte
     box.get_by_label("New key in budgets").select_option("low")
     box.get_by_role("button", name="Add to budgets").click()
     box.get_by_label("low", exact=True).fill("512")
-    box.get_by_text("When the context grows full.").click()
+    box.get_by_text("Thresholds of the session tasks").click()
     notify = box.get_by_label("notify")
     notify.select_option("on")
     notify.select_option("")  # the default, which is no key of the document
@@ -156,9 +156,17 @@ def test_profile_is_made_edited_and_defaults_stay_out_of_it(page: Page, conducte
     }
 
 
-@pytest.mark.spec("OBS-093")
+@pytest.mark.spec("OBS-093", "OBS-094")
 def test_locked_profile_is_read_only(page: Page, conducted: Server) -> None:
+    """What the monitor's tasks found under a profile stands beside their modes."""
+    tasks = get(conducted, "/v1/conductor/schemas/profiles")["$defs"]["Tasks"]["properties"]
+    assert {"D1", "E1", "C3"} < set(tasks)
+    assert not {"S5", "A1"} & set(tasks)
+    asked = queries(page, "/v1/conductor/overview")
+    answer(page, "/v1/conductor/overview", example("conductor-overview"))
     box = edited(page, conducted, "profiles/raw", "profiles/raw")
+    expect(box.get_by_role("region", name="Findings in 7 days").get_by_role("row", name="C3")).to_contain_text("3")
+    assert asked == [{"profile": ["raw"]}]
     expect(box).to_contain_text("locked")
     expect(box.get_by_label("mode", exact=True)).to_be_disabled()
     expect(box.get_by_role("button", name="Review and save")).to_have_count(0)
@@ -182,20 +190,6 @@ def test_roles_mark_what_the_server_filled_in(page: Page, conducted: Server) -> 
     page.get_by_role("button", name="Back").click()
     box.get_by_role("button", name="Discard").click()
     page.unroute_all()
-
-
-@pytest.mark.spec("OBS-096")
-def test_monitor_document_is_edited_as_json(page: Page, conducted: Server) -> None:
-    box = edited(page, conducted, "monitor", "monitor")
-    expect(box).to_contain_text("Nothing is stored yet.")
-    text = box.get_by_label("document", exact=True)
-    text.fill('{"tasks": {')
-    expect(box).to_contain_text("This is no JSON.")
-    text.fill('{"mode": "shadow"}')
-    expect(box).not_to_contain_text("This is no JSON.")
-    send(page, "only look")
-    expect(box).to_contain_text("Version 1")
-    assert current(conducted, "monitor")["document"] == {"mode": "shadow"}
 
 
 @pytest.mark.spec("OBS-095")
@@ -268,11 +262,12 @@ def test_typing_moves_nothing_and_stays_while_other_screens_are_read(page: Page,
 @pytest.mark.spec("OBS-081")
 def test_phone_has_every_screen(open_page: OpenPage, conducted: Server) -> None:
     phone = open_page((360, 700), scheme="dark")
-    for screen in ("routing", "profiles/coding", "packages", "packages/coding", "monitor", "settings"):
+    for screen in ("routing", "profiles/coding", "packages", "packages/coding", "monitor", "deciders", "settings"):
+        phone.goto("about:blank")  # else the screen before may still be there
         goto(phone, conducted.base, f"conductor/{screen}")
         expect(phone.get_by_text("Versions").first).to_be_visible()
         phone.evaluate("document.querySelectorAll('.form > details').forEach((section) => (section.open = true))")
-        expect(phone.locator(".form > details > .section-body:empty")).to_have_count(0)
+        expect(phone.locator(".form > details > .section-body:empty"), screen).to_have_count(0)
         assert sideways_px(phone) <= 0, screen
 
 

@@ -146,7 +146,7 @@ def test_journal_of_a_request(page: Page, server: Server) -> None:
     answer(page, "/v1/conductor/events", example("conductor-events"))
     answer(page, "/v1/dashboard/requests", example("requests"))
     goto(page, server.base, "dev/request/req_00000000000000000003475c")
-    expect(page.get_by_role("region", name="Journal rows")).to_contain_text("held the third equal call")
+    expect(page.get_by_role("region", name="Monitor")).to_contain_text("held the third equal call")
 
 
 @pytest.mark.spec("OBS-089", "OBS-082")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tandem.live.seen import RequestSeen
+from tandem.live.seen import ConductorSeen, RequestSeen
 from tests.live.samples import PREFILLING, QUEUED, WRITING, Shown
 
 
@@ -201,10 +201,10 @@ def test_a_client_that_has_left_shows_for_how_long() -> None:
 def test_without_activity_rates_and_counts_stay() -> None:
     shown = Shown(shows_activity=False)
     shown.begin()
-    shown.becomes(**WRITING)
+    shown.becomes(**WRITING, line="checked bash: it cannot be undone, written again")
     event = shown.event(4.0)
     [row] = event["requests"]
-    assert row["activity"] is None
+    assert row["activity"] is row["line"] is None
     assert row["timeline"] == []
     assert row["completion_tokens"] == 1
     assert event["counts"]["decoding"] == 1
@@ -233,3 +233,46 @@ def test_a_request_that_cannot_be_looked_at_is_unknown_and_the_log_says_so_once(
     broken = False
     shown.begin("r1", **WRITING)
     assert shown.row(3.5)["phase"] == "writing"
+
+
+CONDUCTOR = {"mode": "on", "acts": 0, "hidden_tokens": 0, "task": None, "decision": None, "action": None}
+
+
+@pytest.mark.spec("OBS-067", "OBS-068")
+@pytest.mark.parametrize(
+    ("facts", "label"),
+    [
+        ({}, "monitor: nothing found"),
+        (
+            {"acts": 1, "hidden_tokens": 31, "task": "D1", "decision": "CLOSE_REASONING", "action": "CLOSE_REASONING"},
+            "monitor: D1 closed the reasoning, 31 hidden tokens",
+        ),
+        (
+            {"acts": 2, "hidden_tokens": 1, "task": "E1", "decision": "CONTINUE_HIDDEN", "action": "GIVE_UP"},
+            "monitor: E1 ended the turn, 2 acts, 1 hidden token",
+        ),
+        (
+            {"mode": "shadow", "task": "C3", "decision": "REGENERATE_CALL"},
+            "monitor in shadow: C3 would have had a call written anew",
+        ),
+        ({"supervising": True}, "monitor: the model reads what its client does not see; nothing found"),
+    ],
+)
+def test_a_monitored_request_tells_what_was_done_to_it(facts: dict[str, Any], label: str) -> None:
+    shown = Shown()
+    shown.begin()
+    seen = ConductorSeen(**{**CONDUCTOR, "supervising": False, **facts})
+    shown.becomes(**WRITING, conductor=seen)
+    now = shown.activity(3.0)["conductor"]
+    assert now == {**CONDUCTOR, "supervising": False, **facts, "label": label}
+    shown.end(conductor_acts=3, conductor_hidden_tokens=9)
+    done = shown.activity(4.0)["conductor"]
+    assert (done["acts"], done["hidden_tokens"], done["supervising"], done["task"]) == (3, 9, False, now["task"])
+
+
+@pytest.mark.spec("OBS-067")
+def test_one_that_nobody_monitors_says_nothing_of_it() -> None:
+    shown = Shown()
+    shown.begin()
+    shown.becomes(**WRITING)
+    assert "conductor" not in shown.activity(3.0)

@@ -107,6 +107,7 @@ declare namespace Wire {
   interface Activity {
     state: string;
     label: string;
+    conductor?: { label: string; mode: string; acts: number; supervising: boolean } | undefined;
     prefill: { done: number; total: number; eta_s: Num; image: { number: number; of: number } | null } | null;
   }
   interface End {

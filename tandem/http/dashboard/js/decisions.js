@@ -3,6 +3,7 @@
 import { clear, h } from "./dom.js";
 import { NONE, clock, count, duration, percent } from "./format.js";
 import { table } from "./panel.js";
+import { sessionLink } from "./sessions.js";
 
 /** @typedef {Record<string, any>} Row */
 /** @typedef {import("./dom.js").Child} Child */
@@ -16,7 +17,7 @@ export const decisionTable = (rows) =>
   table("Decisions", HEAD, rows.map((row) => [when(row), turn(row), profile(row), classOf(row), effort(row), notes(row["detail"]?.notes), stages(row["detail"]?.stages), more(row)]));
 
 /** @param {Row} row */
-const when = ({ ts_ms, request_id }) => (request_id ? h("a", { href: `#/dev/request/${encodeURIComponent(request_id)}` }, clock(ts_ms)) : clock(ts_ms));
+export const when = ({ ts_ms, request_id }) => (request_id ? h("a", { href: `#/dev/request/${encodeURIComponent(request_id)}` }, clock(ts_ms)) : clock(ts_ms));
 
 /** @param {Row} row @returns {Child} */
 function turn({ kind, decision, detail, extra }) {
@@ -68,13 +69,13 @@ export function stageWords(stage) {
   return parts.filter(Boolean).join(" · ");
 }
 
-/** Whatever else the row says, by its own names; made when it is opened. @param {Row} row @returns {Child} */
-function more(row) {
-  const rest = Object.entries({ session: row["session_key"], hidden_tokens: row["hidden_tokens"], position: row["position"], outcome: row["outcome"], next_checker: row["next_checker"], ...picked(row["detail"]), ...row["extra"] });
+/** Whatever else the row says, by its own names; made when it is opened. @param {Row} row @param {Row} [figures] these too @returns {Child} */
+export function more(row, figures = {}) {
+  const rest = Object.entries({ ...figures, session: row["session_key"], hidden_tokens: row["hidden_tokens"], position: row["position"], outcome: row["outcome"], next_checker: row["next_checker"], ...picked(row["detail"]), ...row["extra"] });
   const told = rest.filter(([, value]) => value !== null && value !== undefined);
   if (!told.length) return NONE;
   const node = h("details", null, h("summary", null, `${told.length} more`));
-  node.addEventListener("toggle", () => node.childElementCount === 1 && node.append(h("dl", { class: "facts" }, told.map(([name, value]) => [h("dt", null, name), h("dd", null, typeof value === "object" ? JSON.stringify(value) : String(value))]))));
+  node.addEventListener("toggle", () => node.childElementCount === 1 && node.append(h("dl", { class: "facts" }, told.map(([name, value]) => [h("dt", null, name), h("dd", null, name === "session" ? sessionLink(value) : typeof value === "object" ? JSON.stringify(value) : String(value))]))));
   return node;
 }
 

@@ -51,7 +51,7 @@ export function editor({ name, app, isLocked = false, focus, beside, saved: tell
         bar.stop();
       };
       const wanted = focus ? focus(draft.value) : { path: [], part: schema.$ref ? { $ref: schema.$ref } : schema };
-      const about = answer.version === 0 ? note("Nothing is stored yet.") : h("p", { class: "muted" }, `Version ${answer.version}, ${clock(answer.created)}: `, h("span", { class: "said" }, answer.note || "no note"));
+      const about = answer.version === 0 ? note(answer.note || "Nothing is stored yet.") : h("p", { class: "muted" }, `Version ${answer.version}, ${clock(answer.created)}: `, h("span", { class: "said" }, answer.note || "no note"));
       return [
         about,
         draft.version !== answer.version && stale(answer.version, draft),

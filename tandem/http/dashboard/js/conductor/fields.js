@@ -36,7 +36,7 @@ const choices = (values) => (/** @type {Shape} */ { absent }) =>
   h("select", null, absent !== undefined && h("option", { value: "" }, `default: ${words(absent)}`), values.map((value) => h("option", { value }, value)));
 
 /** @param {string} typed @param {Shape} shape */
-const chosen = (typed, shape) => (typed === "" && shape.absent !== undefined ? undefined : typed);
+const chosen = (typed, shape) => (typed === "" && shape.absent !== undefined ? undefined : (shape.node["enum"].find((/** @type {Json} */ one) => String(one) === typed) ?? typed));
 
 /** @type {Record<string, Codec>} */
 const CODECS = {
@@ -99,12 +99,13 @@ export function field(form, shape, path, name) {
   const { draft } = form;
   const codec = /** @type {Codec} */ (CODECS[shape.kind] ?? CODECS["json"]);
   const box = codec.box(shape);
+  const isNull = shape.isNullable && shape.absent === undefined;
   const id = `entry-${++made}`;
   const wrong = h("span", { class: "bad small entry-wrong", id: `${id}-wrong`, role: "status" });
   box.id = id;
   box.setAttribute("aria-describedby", `${id}-help ${id}-wrong`);
   if (!(box instanceof HTMLSelectElement) && shape.absent !== undefined) box.placeholder = `default: ${words(shape.absent)}`;
-  box.addEventListener("input", () => draft.set(path, codec.read(box.value, shape)));
+  box.addEventListener("input", () => draft.set(path, box.value === "" && isNull ? null : codec.read(box.value, shape)));
   const refresh = () => {
     const value = draft.get(path);
     if (document.activeElement !== box || box instanceof HTMLSelectElement) fill(box, codec.show(value));

@@ -4,7 +4,7 @@ import { button } from "../panel.js";
 import { clear, h, text } from "../dom.js";
 import { own, pathText } from "./draft.js";
 import { field, lazy, open, reveal, toDefault } from "./fields.js";
-import { shapeOf } from "./schema.js";
+import { formOf, shapeOf, variants } from "./schema.js";
 
 /** @typedef {any} Json */
 /** @typedef {import("../dom.js").Child} Child */
@@ -13,7 +13,7 @@ import { shapeOf } from "./schema.js";
 /** @typedef {import("./schema.js").Shape} Shape */
 /** @typedef {import("./schema.js").Schema} Schema */
 
-const FIRST_KEYS = ["id", "name", "label", "description"];
+const FIRST_KEYS = ["id", "name", "label", "description", "mode", "tier"];
 
 export class Form {
   /** @param {Schema} schema @param {Draft} draft @param {boolean} isLocked */
@@ -73,7 +73,9 @@ export class Form {
 
 /** The keys of a section: single values first, then what has values of its own. @param {Form} form @param {Shape} shape @param {Path} path @param {boolean} [isTop] @returns {Child[]} */
 function keys(form, { node }, path, isTop = false) {
-  const found = Object.entries(node["properties"]).map(([name, part]) => ({ name, shape: shapeOf(form.schema, /** @type {Schema} */ (part)) }));
+  const needed = /** @type {string[]} */ (node["required"] ?? []);
+  const parts = /** @type {[string, Schema][]} */ (Object.entries(node["properties"])).filter(([, part]) => part["const"] === undefined);
+  const found = parts.map(([name, part]) => ({ name, shape: shapeOf(form.schema, part, needed.includes(name)) }));
   const isBranch = (/** @type {Shape} */ shape) => ["object", "map", "list"].includes(shape.kind);
   const simple = found.filter(({ shape }) => !isBranch(shape)).sort((one, other) => rank(one.name) - rank(other.name));
   const deep = found.filter(({ shape }) => isBranch(shape));
@@ -133,11 +135,11 @@ function items(form, shape, path, name) {
   };
   const add = (/** @type {string} */ key) => {
     const at = isMap ? key : now().length;
-    if (!isMap) form.replace(path, [...now(), blank(form.schema, inner)]);
+    if (!isMap) form.replace(path, [...now(), blank(form.schema, inner, key)]);
     else if (!Object.hasOwn(now(), key)) form.replace(path, withKey(now(), key, blank(form.schema, inner)));
     reveal(holder, pathText([...path, at]));
   };
-  const node = h("div", { class: "list" }, drop && h("p", { class: "row muted small" }, `Default: ${brief(shape.absent)}`, drop), holder, adder(shape, isMap, name, add));
+  const node = h("div", { class: "list" }, drop && h("p", { class: "row muted small" }, `Default: ${brief(shape.absent)}`, drop), holder, adder(shape, inner, isMap, name, add));
   form.onChange(node, draw);
   draw();
   return node;
@@ -175,14 +177,21 @@ function itemNode(form, inner, path, isMap, name) {
   const mark = h("span", { class: "entry-mark small" });
   const refresh = () => {
     text(head, title() || "no name yet");
-    text(about, isMap ? summary(draft.get(path)) : ` ${draft.get(path)?.description ?? ""}`);
+    text(about, isMap ? summary(draft.get(path)) : ` ${described(form, inner, draft.get(path))}`);
     text(mark, draft.differs(path) ? "● changed" : "");
   };
-  const node = lazy(path, [head, about, mark], () => h("div", { class: "section-keys" }, tools(), keys(form, inner, path)));
+  const node = lazy(path, [head, about, mark], () => h("div", { class: "section-keys" }, tools(), keys(form, formOf(form.schema, inner, draft.get(path)), path)));
   node.setAttribute("data-id", title());
   form.onChange(node, refresh);
   refresh();
   return node;
+}
+
+/** What an item is for. @param {Form} form @param {Shape} inner @param {Json} value @returns {string} */
+function described(form, inner, value) {
+  const { key, forms } = variants(inner.node);
+  if (!forms.has(value?.[key])) return value?.description ?? "";
+  return `${value[key]}, ${value.mode}: ${formOf(form.schema, inner, value).node["description"] ?? ""}`;
 }
 
 /** The first values of a section, in one line. @param {Json} value */
@@ -219,25 +228,27 @@ function move(form, path, i, by, title) {
   return one;
 }
 
-/** @param {Shape} shape @param {boolean} isMap @param {string} name @param {(key: string) => void} add */
-function adder(shape, isMap, name, add) {
-  if (!isMap) return h("p", { class: "toolbar" }, button(`Add to ${name}`, () => add("")));
-  const allowed = shape.node["propertyNames"]?.enum;
+/** @param {Shape} shape @param {Shape} inner @param {boolean} isMap @param {string} name @param {(key: string) => void} add */
+function adder(shape, inner, isMap, name, add) {
+  const { key: telling, forms } = variants(inner.node);
+  if (!isMap && !forms.size) return h("p", { class: "toolbar" }, button(`Add to ${name}`, () => add("")));
+  const allowed = isMap ? shape.node["propertyNames"]?.enum : [...forms.keys()];
   const key = allowed ? h("select", null, allowed.map((/** @type {string} */ one) => h("option", null, one))) : h("input", { type: "text", maxlength: 64, spellcheck: "false" });
   const press = () => {
     if (key.value.trim()) add(key.value.trim());
     if (key instanceof HTMLInputElement) key.value = "";
   };
-  return h("p", { class: "toolbar" }, h("label", { class: "field" }, `New key in ${name}`, key), button(`Add to ${name}`, press));
+  return h("p", { class: "toolbar" }, h("label", { class: "field" }, isMap ? `New key in ${name}` : `${telling} of a new one`, key), button(`Add to ${name}`, press));
 }
 
-/** What a new item starts with: the keys that it has to have. @param {Schema} schema @param {Shape} shape @returns {Json} */
-function blank(schema, { kind, node }) {
+/** What a new item starts with: the keys that it has to have. @param {Schema} schema @param {Shape} shape @param {string} [form] of several @returns {Json} */
+function blank(schema, shape, form = "") {
+  const { kind, node } = formOf(schema, shape, { [variants(shape.node).key]: form });
   if (kind === "choice") return node["enum"][0];
   if (kind === "flag") return false;
   if (kind === "number") return node["minimum"] ?? 0;
   if (kind === "list" || kind === "lines" || kind === "numbers") return [];
   if (kind !== "object") return kind === "map" ? {} : "";
   const needed = /** @type {string[]} */ (node["required"] ?? []);
-  return Object.fromEntries(needed.map((name) => [name, blank(schema, shapeOf(schema, node["properties"][name]))]));
+  return Object.fromEntries(needed.map((name) => [name, node["properties"][name].const ?? node["properties"][name].default ?? blank(schema, shapeOf(schema, node["properties"][name]))]));
 }

@@ -2,7 +2,8 @@
 
 import { getJson } from "../api.js";
 import { clear, h } from "../dom.js";
-import { button, note, panel } from "../panel.js";
+import { count } from "../format.js";
+import { button, note, panel, table } from "../panel.js";
 import { create, editor } from "./editor.js";
 
 const HOME = "#/conductor/profiles/";
@@ -13,12 +14,17 @@ export function screen(root, app) {
   const place = h("div");
   /** @type {ReturnType<typeof editor> | null} */
   let shown = null;
+  const tasks = panel("what its tasks found", "low", (signal) => getJson("v1/conductor/overview", { profile: wanted() }, signal), found);
+  let profile = "";
+  const wanted = () => profile;
   const list = panel("the profiles", "low", (signal) => getJson("v1/conductor/config", {}, signal), ({ documents }) => {
     const profiles = documents.filter((/** @type {any} */ one) => one.name.startsWith("profiles/")).map((/** @type {any} */ one) => ({ ...one, short: one.name.slice("profiles/".length) }));
     const wanted = app.rest[1] ?? profiles.find((/** @type {any} */ one) => !one.locked)?.short;
     const here = profiles.find((/** @type {any} */ one) => one.short === wanted);
     shown?.stop();
-    shown = here ? editor({ name: here.name, app, isLocked: here.locked, beside: (_, draft) => copier(draft, app) }) : null;
+    profile = here?.short ?? "";
+    if (here) void tasks.load();
+    shown = here ? editor({ name: here.name, app, isLocked: here.locked, beside: (_, draft) => [copier(draft, app), tasks.node] }) : null;
     clear(place, shown ? shown.node : note(`There is no profile ${wanted ?? "here"}.`));
     return links(profiles, wanted);
   });
@@ -26,8 +32,15 @@ export function screen(root, app) {
   void list.load();
   return () => {
     list.stop();
+    tasks.stop();
     shown?.stop();
   };
+}
+
+/** What the monitor's tasks found under it in 7 days (OBS-094); a task that is not named found nothing. @param {any} answer */
+function found({ week }) {
+  if (!week.tasks.length) return note("No task of the monitor has found anything under it in 7 days.");
+  return table("Findings in 7 days", ["Task", "#Found", "#Acted", "#In shadow"], week.tasks.map((/** @type {any} */ one) => [one.task, count(one.findings), count(one.acted), count(one.shadow)]));
 }
 
 /** @param {any[]} profiles @param {string | undefined} wanted */

@@ -1,10 +1,11 @@
 // Conductor: its newest decisions, and the screens that edit its documents (OBS-092 to OBS-099).
 
-import { ApiFault, getJson, route } from "../api.js";
+import { getJson } from "../api.js";
 import { decisionTable } from "../decisions.js";
 import { clear, h } from "../dom.js";
 import { clock, count } from "../format.js";
 import { box, button, facts, note, panel, table } from "../panel.js";
+import { orNone, sessionTable } from "../sessions.js";
 import { modeWords } from "./overview.js";
 import { journalRows, journalTable } from "./request.js";
 
@@ -17,13 +18,9 @@ const SCREENS = [
   ["profiles", "Profiles", () => import("../conductor/profiles.js")],
   ["packages", "Packages", () => import("../conductor/packages.js")],
   ["monitor", "Monitor", () => import("../conductor/monitor.js")],
+  ["memory", "Memory", () => import("../conductor/memory.js")],
+  ["deciders", "Deciders", () => import("../conductor/deciders.js")],
   ["settings", "Settings", () => import("../conductor/settings.js")],
-];
-/** @type {[string, string][]} */
-const LATER = [
-  ["Monitor", "what the tasks that watch an answer find; their document is here already"],
-  ["Memory", "transcripts by session, and the disk tier"],
-  ["Deciders", "the small models that decide, and the questions they get"],
 ];
 const ROWS = 50;
 const SESSIONS = 20;
@@ -92,20 +89,9 @@ function overview(root) {
     box("Today", h("p", { class: "toolbar" }, button("Refresh", load)), state.node),
     box("Newest sessions", sessions.node),
     box("Documents", documents.node),
-    box("Not here yet", note("Each of these screens comes with the part of the server that it edits or shows:"), facts(LATER)),
   );
   load();
   return () => parts.forEach((part) => part.stop());
-}
-
-/** null: there is no conductor. @param {Promise<any>} answer @returns {Promise<any>} */
-async function orNone(answer) {
-  try {
-    return await answer;
-  } catch (error) {
-    if (error instanceof ApiFault && error.status === 404) return null;
-    throw error;
-  }
 }
 
 /** @param {Record<string, any>[]} documents */
@@ -120,22 +106,6 @@ const documentTable = (documents) =>
       clock(created),
       h("span", { class: "said" }, said),
       problem ? h("span", { class: "bad" }, `✖ ${problem.file} is not in use: ${problem.path ? `${problem.path}: ` : ""}${problem.message}`) : "● as in use",
-    ]),
-  );
-
-/** @param {Record<string, any>[]} rows */
-const sessionTable = (rows) =>
-  table(
-    "Sessions",
-    ["Session", "Last", "#Requests", "#Decisions", "#Findings", "#Hidden tokens", "What the model saw"],
-    rows.map((one) => [
-      one["key"],
-      clock(one["last_ms"]),
-      count(one["requests"]),
-      count(one["routes"]),
-      count(one["findings"]),
-      count(one["hidden_tokens"]),
-      h("a", { href: route(`v1/conductor/sessions/${encodeURIComponent(one["key"])}/export`, { format: "md" }).href, target: "_blank", rel: "noreferrer" }, "Markdown"),
     ]),
   );
 

@@ -6,6 +6,7 @@ import { NONE, clock, count, duration, rate } from "../format.js";
 import { LogFeed } from "../logfeed.js";
 import { FINISHES, box, button, choice, ending, noLedger, note, panel, table } from "../panel.js";
 import { detail, lineRow } from "./request.js";
+import { detail as session } from "./session.js";
 
 /** @typedef {import("../logfeed.js").Entry} Entry */
 /** @typedef {import("../panel.js").Choices} Choices */
@@ -29,6 +30,7 @@ const ENDINGS = [["", "Any end"], ...FINISHES.map((name) => /** @type {[string, 
 function mount(root, app) {
   const [kind, id] = app.rest;
   if (kind === "request" && id) return detail(root, app, id);
+  if (kind === "session" && id) return session(root, id);
   const parts = [logPart(), requestsPart()];
   clear(root, parts.map((part) => part.node));
   return () => parts.forEach((part) => part.stop());

@@ -176,6 +176,7 @@ function requestList() {
       }
       cards.forEach((each, i) => each.update(by.get(places[i] ?? ""), hasSides));
       if (rows.some((row) => row.line)) list.classList.add("has-lines");
+      if (rows.some((row) => row.activity?.conductor)) list.classList.add("has-acts");
       empty.hidden = rows.length > 0;
       const running = rows.filter((row) => row.phase !== "done" && row.phase !== "queued").length;
       const waiting = rows.filter((row) => row.phase === "queued").length;
@@ -215,7 +216,7 @@ function card() {
   const label = h("p", { class: "request-label" });
   const elapsed = h("span", { class: "num" });
   const link = h("a", { href: "#/dev" }, "details");
-  const [strip, words, line] = [svg("svg", { class: "strip", viewBox: "0 0 1000 6", preserveAspectRatio: "none", "aria-hidden": "true" }), h("p", { class: "strip-words clip" }), h("p", { class: "request-line clip" })];
+  const [strip, words, line, act] = [svg("svg", { class: "strip", viewBox: "0 0 1000 6", preserveAspectRatio: "none", "aria-hidden": "true" }), h("p", { class: "strip-words clip" }), h("p", { class: "request-line clip" }), h("p", { class: "request-act clip" })];
   const names = ["Prompt / cached", "Written / reasoned", "Waited", "Prompt read in", "First token", "Rate"];
   const figures = names.map((name) => ({ name, value: h("dd", null, "–") }));
   const node = h(
@@ -227,6 +228,7 @@ function card() {
     strip,
     words,
     line,
+    act,
   );
   /** @param {number} i @param {string} value */
   const set = (i, value) => figures[i] && text(figures[i].value, value);
@@ -266,6 +268,10 @@ function card() {
       text(words, parts(row).map((part) => `${part.state.replaceAll("_", " ")} ${duration(part.ms)}`).join(" › "));
       words.title = words.textContent ?? "";
       text(line, row.line ?? "");
+      const conductor = row.activity?.conductor;
+      text(act, conductor ? `${conductor.supervising ? "▶" : conductor.acts ? "◆" : "◇"} ${conductor.label}` : "");
+      act.title = conductor?.label ?? "";
+      act.dataset["acts"] = conductor?.supervising ? "now" : conductor?.acts ? "some" : "";
     },
   };
 }

@@ -2,10 +2,12 @@
 // stands while it runs.
 
 import { ApiFault, getJson } from "../api.js";
+import { actTable, hiddenTexts, isMonitors } from "../acts.js";
 import { decisionTable } from "../decisions.js";
 import { clear, h, text } from "../dom.js";
 import { NONE, clock, count, decimal, duration, rate } from "../format.js";
 import { box, button, dot, ending, noLedger, note, panel, shares, table } from "../panel.js";
+import { sessionLink } from "../sessions.js";
 
 const LINES = 500;
 const EVENTS = 200;
@@ -34,7 +36,10 @@ export function detail(root, app, id) {
   const journal = panel("the journal", "low", (signal) => journalRows({ request_id: id, limit: EVENTS }, signal), (rows) => {
     if (!rows) return note("No conductor: the server runs without one, and does not show its journal.");
     const decided = rows.filter((row) => row["kind"] === "route" || row["kind"] === "side");
-    return rows.length ? [decided.length > 0 && decisionTable(decided), journalTable(rows)] : note("No row of the journal is of it.");
+    const session = rows.find((row) => row["session_key"])?.["session_key"];
+    const found = rows.filter(isMonitors);
+    const others = rows.filter((row) => !isMonitors(row));
+    return rows.length ? [session && note("Of session ", sessionLink(session)), decided.length > 0 && decisionTable(decided), found.length > 0 && actTable(found, hiddenTexts()), others.length > 0 && journalTable(others)] : note("No row of the journal is of it.");
   });
   const lines = panel(
     "its log lines",
@@ -70,7 +75,7 @@ function now(node, row) {
   if (!row) return node.replaceChildren();
   if (!node.firstChild) clear(node, h("p", { class: "notice" }, h("strong", null, "▶ runs now: "), h("span"), " ", h("a", { href: "#/live" }, "Live")));
   const words = node.querySelector("span");
-  if (words) text(words, `${row.activity?.label ?? row.phase}, ${duration(row.elapsed_ms)} so far, ${count(row.completion_tokens)} tokens written.`);
+  if (words) text(words, `${row.activity?.label ?? row.phase}, ${duration(row.elapsed_ms)} so far, ${count(row.completion_tokens)} tokens written.${row.activity?.conductor ? ` ${row.activity.conductor.label}.` : ""}`);
 }
 
 /** @param {Row} row */
