@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from tandem.engine.decoding.generation import Generation
+from tandem.http.events import Output
 
 __all__ = ["Ahead"]
 
@@ -18,6 +19,7 @@ class Ahead:
     """`first` runs first, on the same slot; whatever came of it, what `then` gives follows it."""
 
     first: Generation
-    then: Callable[[], Awaitable[tuple[Generation, ...]]]
+    then: Callable[[], Awaitable[tuple[Generation, ...] | Output]]
+    """Or the whole answer, where nothing is to be generated (MON-116)."""
     rows: int
     """Of the prompt of `first`, those that the client is told of: its conversation's."""

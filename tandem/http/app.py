@@ -35,6 +35,7 @@ from tandem.http.routes import (
     session,
     system,
     usage,
+    watch,
 )
 
 __all__ = ["create_app"]
@@ -60,6 +61,7 @@ ROOMS = (
     packages,
     disk,
     plans,
+    watch,
 )
 
 

@@ -22,7 +22,7 @@ from tandem.conductor.router.plan import Answer, Question
 from tandem.conductor.router.questions import Asked, rendered
 from tandem.engine.decoding import work
 from tandem.engine.decoding.generation import Generation
-from tandem.engine.decoding.seams import SafePoint
+from tandem.engine.decoding.seams import NOTHING, Close, SafePoint, Seen, Verdict
 from tandem.engine.errors import BadInput
 from tandem.engine.text.reading.reader import PlainReader
 from tandem.engine.verbs import SamplingRules
@@ -120,15 +120,18 @@ class Asking:
         )
         self.generation.ask((), asked.options)
 
-    def look(self, _point: SafePoint) -> Sequence[work.Force | work.Ask]:
+    def look(self, point: SafePoint, seen: Seen) -> Verdict:
         """Inserts nothing."""
-        return ()
+        return NOTHING
 
-    def answered(self, answer: work.Answer) -> Sequence[work.Force | work.Ask]:
+    def answered(self, answer: work.Answer, seen: Seen) -> Verdict:
         self._shares, self._answered_at = answer.probabilities, trio.current_time()
         if not self._alone:
             self.generation.stop("stop", self._answered_at)
-        return ()
+        return NOTHING
+
+    def closed(self, close: Close) -> None:
+        """A question has no reasoning."""
 
     def answer(self) -> Answer:
         """What came of it, once the generation has ended; `ms` from the start of its work on."""

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Generic, TypeVar
 
 from quart import Response, request
 
 from tandem.actors.outbox import Outbox
-from tandem.engine.decoding.generation import Generation, ReasoningCap
-from tandem.engine.decoding.seams import Reader
+from tandem.engine.decoding.generation import Generation
 from tandem.engine.errors import BadInput
 from tandem.engine.grammar.masks import BranchMask
 from tandem.engine.text.images import NO_IMAGES, LoadedImages
@@ -23,13 +21,17 @@ from tandem.http.ahead import Ahead
 from tandem.http.answering import Answering, Source
 from tandem.http.asking import Asking
 from tandem.http.body import read_body
+from tandem.http.choices import generations
 from tandem.http.context import Context, context, new_id
 from tandem.http.edge import at_exit
 from tandem.http.endpoint import Asked, Endpoint, Head
-from tandem.http.entry import Entry, Limits, entry_of, with_question
+from tandem.http.entry import Entry, entry_of, limits_of, with_question
+from tandem.http.events import Output
 from tandem.http.exchange import Exchange
 from tandem.http.journaling import Witness, journal_end, journal_plan, log_plan
+from tandem.http.lining import cleaned, lined
 from tandem.http.misses import tell_miss
+from tandem.http.monitoring import Monitoring
 from tandem.http.openai import errors
 from tandem.http.openai.decode import decode_body
 from tandem.http.openai.errors import ApiError
@@ -37,9 +39,9 @@ from tandem.http.openai.fields import shown_fields
 from tandem.http.openai.headers import check_headers
 from tandem.http.openai.requests import Request
 from tandem.http.planned import Inside, Planned, applied
-from tandem.http.planning import LONG_BODY_BYTES, Planning
+from tandem.http.planning import LONG_BODY_BYTES, LONG_PROMPT_BYTES, Planning
 from tandem.http.record import RequestRecord
-from tandem.http.replays import with_memory
+from tandem.http.replays import refused, with_memory
 from tandem.http.responses import json_response, refusal, stream_response
 
 __all__ = ["answer"]
@@ -58,6 +60,8 @@ async def answer(endpoint: Endpoint[RequestT]) -> Response:
     handling = _Handling(here, endpoint, record)
 
     async def close() -> None:
+        if record.monitoring is not None:
+            record.monitoring.end(None)
         record.close()
         handling.close()
         await tell_miss(here, record)
@@ -132,7 +136,7 @@ class _Handling(Generic[RequestT]):
     def _asked(self, request: RequestT, planned: Planned) -> Asked[RequestT]:
         request, record = applied(request, planned.effects), self._record
         record.limit, record.prompt, record.rules = planned.limit, planned.prompt, request.rules
-        return Asked(
+        asked = Asked(
             request=request,
             kind=record.kind,
             prompt=planned.prompt,
@@ -140,12 +144,15 @@ class _Handling(Generic[RequestT]):
             head=self._head(request),
             effects=planned.effects,
             mask=planned.mask,
+            watch=None if planned.monitoring is None else planned.monitoring.watch,
         )
+        return lined(asked, planned, self._context.settings, record)
 
     def _tell(self, planned: Planned) -> None:
         """Journal and log say what was decided before anything waits."""
         self._planned = planned
         self._record.witness = Witness.of(self._context, planned)
+        self._record.monitoring = planned.monitoring
         self._record.sampling = planned.effects.sampling.why
         self._context.sampling.add(planned.effects.sampling)
         log_plan(self._record, planned)
@@ -167,7 +174,11 @@ class _Handling(Generic[RequestT]):
             body = await self._run_if_long(len(raw) > LONG_BODY_BYTES, "body", decode_body, raw)
         if self._context.settings.log_request_keys:
             log.info("[http] %s %s", self._record.request_id, shown_fields(body))
-        return self._endpoint.parse(body, self._context), len(raw)
+        request = self._endpoint.parse(body, self._context)
+        if self._context.documents is not None:
+            is_long = len(raw) > LONG_PROMPT_BYTES
+            request, self._record.states_stripped = await self._run_if_long(is_long, "body", cleaned, request)
+        return request, len(raw)
 
     async def _images(self, request: RequestT) -> LoadedImages:
         """The images, fetched and decoded. Their bytes count as in flight until then (API-004)."""
@@ -198,6 +209,8 @@ class _Handling(Generic[RequestT]):
 
     async def _source(self, asked: Asked[RequestT]) -> Source:
         """Where the answer comes from. What is decided under the grant is no answer from memory."""
+        if (said := refused(self._monitoring, asked.prompt, self._record.arrived_at)) is not None:
+            return said
         planned = self._planned
         if planned is None or planned.inside is None:
             exchange = self._exchange(asked, self._generations(asked), self._entry(asked))
@@ -208,7 +221,7 @@ class _Handling(Generic[RequestT]):
     def _exchange(
         self, asked: Asked[RequestT], generations: tuple[Generation, ...], entry: Entry, ahead: Ahead | None = None
     ) -> Exchange:
-        context, settings = self._context, self._context.settings
+        context, settings, lining = self._context, self._context.settings, self._record.lining
         self._record.wait_s = entry.wait_s
         return Exchange(
             self._record.request_id,
@@ -216,7 +229,7 @@ class _Handling(Generic[RequestT]):
             queue=context.queue,
             outbox=Outbox(stall_s=settings.client_stall_s),
             entry=entry,
-            limits=Limits(request_timeout=settings.request_timeout, prefill_heartbeat=settings.prefill_heartbeat_s),
+            limits=limits_of(settings, looks=lining is not None and lining.looks),
             stream=asked.request.stream,
             arrived_at=self._record.arrived_at,
             ahead=ahead,
@@ -226,37 +239,22 @@ class _Handling(Generic[RequestT]):
         """The question inside the conversation, and the request as it is planned once that is answered (RTR-019)."""
         asking = Asking(self._context, inside.question, inside.asked, alone=False)
 
-        async def then() -> tuple[Generation, ...]:
+        async def then() -> tuple[Generation, ...] | Output:
             assert self._planning is not None
             answer = asking.answer()
             self._context.metrics.asked(inside.question.id, failed=answer.error is not None)
             planned = await self._planning.decided(inside, answer)
             self._tell(planned)
             asked = self._asked(request, planned)
+            if (said := refused(self._monitoring, asked.prompt, self._record.arrived_at)) is not None:
+                return said.whole
             self._masks = await self._compiled(asked)
             return self._generations(asked)
 
         return Ahead(asking.generation, then, inside.asked.prompt.asked_at)
 
     def _generations(self, asked: Asked[RequestT]) -> tuple[Generation, ...]:
-        context, masks = self._context, self._masks
-        first = Generation(
-            asked.prompt,
-            replace(asked.request.rules, mask=masks[0]),
-            limit=asked.limit,
-            reader=self._reader(asked),
-            end_ids=context.text.end_ids,
-            grid=context.card.anchor_grid,
-            arrived_at=self._record.arrived_at,
-            reasoning_cap=self._cap(asked),
-        )
-        others = [first.for_choice(index, self._reader(asked), masks[index]) for index in range(1, asked.request.n)]
-        return (first, *others)
-
-    def _reader(self, asked: Asked[RequestT]) -> Reader:
-        reader = self._endpoint.reader(asked, self._context)
-        self._record.readers.append(reader)
-        return reader
+        return generations(self._context, self._endpoint, self._record, asked, self._masks, self._monitoring)
 
     def _entry(self, asked: Asked[RequestT]) -> Entry:
         request, endpoint = asked.request, self._endpoint
@@ -271,13 +269,9 @@ class _Handling(Generic[RequestT]):
             is_side=self._planned.is_side if self._planned else None,
         )
 
-    def _cap(self, asked: Asked[RequestT]) -> ReasoningCap | None:
-        cap = self._endpoint.cap(asked, self._context)
-        self._record.budget = told = self._endpoint.told_budget(asked, cap, self._context)
-        if budget := told.get("client_budget"):
-            words = " ".join(f"{name}={value}" for name, value in budget.items())
-            log.info("[think] %s %s", self._record.request_id, words)
-        return cap
+    @property
+    def _monitoring(self) -> Monitoring | None:
+        return None if self._planned is None else self._planned.monitoring
 
     def _head(self, request: RequestT) -> Head:
         return Head(

@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
@@ -19,10 +18,12 @@ from tandem.actors.kit import Blocking, Ref, WallClock
 from tandem.actors.live import LiveMessage
 from tandem.actors.outbox import Deltas
 from tandem.actors.queue import QueueMessage
+from tandem.actors.session_file import SessionFileMessage
 from tandem.actors.store import StoreMessage
 from tandem.actors.watchdog import WatchdogMessage
 from tandem.conductor.masking.scan import SecretCache
 from tandem.conductor.misses import Misses
+from tandem.conductor.monitor.monitor import Monitor
 from tandem.conductor.packages.catalog import TokenCounts
 from tandem.conductor.router.kit import Kit
 from tandem.conductor.sampling import SamplingCounts
@@ -134,12 +135,14 @@ class Context:
     """There with --conductor-config."""
     kit: Kit | None = None
     """What planners are given; there with `documents`."""
+    monitor: Monitor | None = None
+    """None: nothing looks on while answers are written."""
     sampling: SamplingCounts = field(default_factory=SamplingCounts)
     """How often turns were sampled under a plan."""
     secrets: SecretCache = field(default_factory=SecretCache)
     """The secrets that tool results hold."""
-    sessions_file: Path | None = None
-    """Where the sessions are kept over a restart."""
+    session_file: Ref[SessionFileMessage] | None = None
+    """Keeps the sessions over a restart; None without a conductor."""
     token_counts: TokenCounts = field(default_factory=TokenCounts)
     """Of the packages' texts."""
     blocking: Blocking

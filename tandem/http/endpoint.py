@@ -15,13 +15,15 @@ from tandem.engine.decoding.seams import Reader
 from tandem.engine.text.images import NO_IMAGES, LoadedImages
 from tandem.engine.text.model import Conversation
 from tandem.engine.text.prompt import Prompt
+from tandem.engine.text.reading.trace import Trace
 from tandem.http.answering import Encoders
 from tandem.http.context import Context
 from tandem.http.openai.images import ImageRef
+from tandem.http.openai.lines import LineWay
 from tandem.http.openai.logprobs import TokenNames
 from tandem.http.openai.requests import Request
 
-__all__ = ["Asked", "Endpoint", "Head"]
+__all__ = ["Asked", "Endpoint", "Head", "Watch"]
 
 RequestT = TypeVar("RequestT", bound=Request)
 
@@ -51,6 +53,18 @@ class Asked(Generic[RequestT]):
     """What of its plan is applied; without one nothing is."""
     mask: SecretMask | None = field(default=None, compare=False)
     """Hides or counts the secrets that its tool results hold."""
+    lines: LineWay | None = field(default=None, compare=False)
+    """How its state lines are shown; None where it has none."""
+    watch: Watch | None = field(default=None, compare=False)
+    """Who looks on while its first choice is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What a reader does for the monitor: writes the trace, and holds calls where a check may act on them."""
+
+    trace: Trace
+    holds: bool
 
 
 class Endpoint(Protocol[RequestT]):

@@ -16,7 +16,7 @@ from tandem.config import Settings
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.side import side_shape
 
-__all__ = ["NOTES_MOST", "SHORT_SIDE", "Entry", "Limits", "entry_of"]
+__all__ = ["NOTES_MOST", "SHORT_SIDE", "Entry", "Limits", "entry_of", "limits_of"]
 
 SHORT_SIDE = 8_192
 """Prompt rows up to which a side request is a guest of the resident prefix, so that it may overtake (SCH-012)."""
@@ -40,10 +40,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Of a request, in seconds."""
+    """Of a request; times in seconds."""
 
     request_timeout: float
     prefill_heartbeat: float
+    looks: bool = False
+    """It is looked at often, because progress lines may be due (STA-023)."""
 
 
 def entry_of(
@@ -72,6 +74,12 @@ def entry_of(
         wait_s=settings.request_timeout if stream or is_side else settings.queue_timeout,
         is_lane=settings.side_lane != "off" and is_small and is_plain,
     )
+
+
+def limits_of(settings: Settings, *, looks: bool) -> Limits:
+    """Those of a client's request."""
+    heartbeat = settings.prefill_heartbeat_s
+    return Limits(request_timeout=settings.request_timeout, prefill_heartbeat=heartbeat, looks=looks)
 
 
 def with_question(entry: Entry, prompt: Prompt) -> Entry:

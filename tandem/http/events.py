@@ -21,6 +21,8 @@ class Waiting:
     estimate_s: float | None = None
     missing: int = 0
     """Bytes of memory that are short, where that is the reason."""
+    is_due: bool = True
+    """A comment is due; else only a line may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,10 @@ class Prefilling:
     done: int
     total: int
     image: tuple[int, int] | None
+    is_due: bool = True
+    """A heartbeat is due; else only a line may be."""
+    for_turn: bool = True
+    """Else it is read for a question ahead of the turn, which has no line (STA-029)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,15 +32,13 @@ from tandem.http.ahead import Ahead
 from tandem.http.entry import Entry, Limits
 from tandem.http.events import Course, End, Event, Output, Prefilling, Silence, Waiting
 from tandem.http.openai import errors
+from tandem.http.pacing import Pacing
 
 if TYPE_CHECKING:
     from tandem.engine.decoding.generation import Generation
 
 __all__ = ["Exchange"]
 
-COMMENT_S = 10.0
-"""A queued stream is told where it stands, and a silent one gets a ping, this often (API-142, API-260)."""
-PREFILL_EVERY_S = 1.0
 MAX_BATCHES_A_WRITE = 64
 REFUSALS: dict[str, Callable[[], errors.ApiError]] = {
     "queue_full": errors.queue_full,
@@ -84,17 +82,14 @@ class Exchange:
         self._queue = queue
         self._outbox = outbox
         self._limits = limits
-        self._stream = stream
         self._arrived_at = arrived_at
         self._entry = entry
         self._state = _State.NEW
         self._reply = Reply[Granted | Refused | Lent]()
         self._slot: Ref[SlotMessage] | None = None
-        self._comment_at = arrived_at + COMMENT_S if stream else float("inf")
-        self._running_since = 0.0
+        self._pacing = Pacing(arrived_at, limits, stream=stream)
         self._granted_at = 0.0
         self._is_guest = False
-        self._told_at = arrived_at
         self.course = Course()
 
     @property
@@ -125,26 +120,30 @@ class Exchange:
         return self._told(await self._run())
 
     async def _wait(self) -> Event | None:
-        """Wait for the grant, the next comment or the limit; None once the state has changed."""
+        """Wait for the grant, the next comment or the limit; None where there is nothing to tell."""
         deadline = self._arrived_at + self._entry.wait_s
         answer: Granted | Refused | Lent | None = None
-        with trio.move_on_at(min(deadline, self._comment_at)):
+        with trio.move_on_at(min(deadline, self._pacing.wakes_at)):
             answer = await self._reply.wait()
         if answer is None and trio.current_time() >= deadline:
             with trio.move_on_after(LEAVE_S, shield=True):  # what came meanwhile must go back, by one verb at most
                 await self._leave()
             raise errors.queue_timeout()
+        is_due = False
         if answer is None:
-            self._comment_at += COMMENT_S
+            is_due = self._pacing.woken(trio.current_time())
             place: Place | None = await self._queue.ask(lambda reply: Where(self._id, reply))
             if place is not None:
-                waited_s = trio.current_time() - self._arrived_at
                 return Waiting(
-                    position=place.position, waited_s=waited_s, reason=place.reason, estimate_s=place.estimate_s
+                    position=place.position,
+                    waited_s=trio.current_time() - self._arrived_at,
+                    reason=place.reason,
+                    estimate_s=place.estimate_s,
+                    is_due=is_due,
                 )
             answer = self._reply.take_nowait()  # the queue's answer came before it said that nobody waits
         if answer is None:
-            return Silence()
+            return Silence() if is_due else None
         await self._answered(answer)
         return None
 
@@ -173,27 +172,35 @@ class Exchange:
             case _:
                 assert_never(answer)
         self._slot = ref
-        self._granted_at = self._running_since = trio.current_time()
+        self._granted_at = self._pacing.running_since = trio.current_time()
         self._state = _State.RUNNING
 
-    async def _go_on(self, slot: Ref[SlotMessage], ahead: Ahead) -> None:
-        """What ran ahead has ended; the slot waits for what comes of it, which has the rest of the request's time."""
+    async def _go_on(self, slot: Ref[SlotMessage], ahead: Ahead) -> Output | None:
+        """What ran ahead has ended. What follows has the rest of the request's time; an answer gives the slot back."""
         self._state, self._ahead = _State.GRANTED, None
         self.course.missing = 0
-        self._generations = await ahead.then()
+        follows = await ahead.then()
+        if isinstance(follows, Output):
+            self._state = _State.ENDED
+            if self.course.slot is not None:
+                await self._queue.tell(SlotFree(self.course.slot))
+            return follows
+        self._generations = follows
         self._left = len(self._generations)
         left = self._granted_at + self._limits.request_timeout - trio.current_time()
         await slot.tell(Run(self._id, self._generations, self._outbox, max(left, 0.0), self._is_guest))
         self._state = _State.RUNNING
+        return None
 
     async def _run(self) -> Event:
         while self._state is _State.RUNNING:
             item: Item | None = None
-            with trio.move_on_at(self._told_at + COMMENT_S) as silence:
+            with trio.move_on_at(self._pacing.silent_at(waits=self.course.missing > 0)) as silence:
                 item = await self._outbox.take()
             match item:
                 case Kept() if self._slot is not None and self._ahead is not None:
-                    await self._go_on(self._slot, self._ahead)
+                    if (answer := await self._go_on(self._slot, self._ahead)) is not None:
+                        return answer
                 case Kept():
                     raise RuntimeError("a slot was kept for nothing")
                 case Deltas() | NoMemory() if self._ahead is not None:
@@ -203,13 +210,14 @@ class Exchange:
                     self._count_ends(output)
                     return output
                 case PrefillProgress(done, total, image):
-                    if self._is_heartbeat_due():
+                    is_due = self._pacing.is_heartbeat_due(trio.current_time())
+                    if is_due or self._pacing.looks:
                         most = total if self._ahead is None else self._ahead.rows
-                        return Prefilling(min(done, most), most, image)
+                        return Prefilling(min(done, most), most, image, is_due, for_turn=self._ahead is None)
                 case MemoryWait(missing, _):
                     self.course.note(item)
                     if not missing:  # reading the prompt begins
-                        self._running_since = trio.current_time()
+                        self._pacing.running_since = trio.current_time()
                 case LaneServed() | LaneEnded():
                     self.course.note(item)
                 case NoMemory(retry_after):
@@ -232,11 +240,13 @@ class Exchange:
 
     def _stillness(self) -> Event:
         """Why nothing comes. Who waits for memory has a slot, and stands behind others who wait for it (SCH-073)."""
-        missing = self.course.missing
+        is_due, missing = self._pacing.silent(trio.current_time()), self.course.missing
         if not missing:
             return Silence()
         waited_s = trio.current_time() - self._arrived_at
-        return Waiting(position=self.course.position, waited_s=waited_s, reason="memory", missing=missing)
+        return Waiting(
+            position=self.course.position, waited_s=waited_s, reason="memory", missing=missing, is_due=is_due
+        )
 
     def _count_ends(self, output: Output) -> None:
         """With the last choice's end the slot has nothing more for us."""
@@ -244,13 +254,8 @@ class Exchange:
         if self._left == 0:
             self._state = _State.ENDED
 
-    def _is_heartbeat_due(self) -> bool:
-        now = trio.current_time()
-        heartbeat = self._limits.prefill_heartbeat
-        return heartbeat > 0 and now - self._running_since >= heartbeat and now - self._told_at >= PREFILL_EVERY_S
-
     def _told(self, event: Event) -> Event:
-        self._told_at = trio.current_time()
+        self._pacing.told(event, trio.current_time())
         return event
 
     async def aclose(self) -> tuple[Finish, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tandem.store.journal_reads import Export
+from tandem.store.journal_reads import DECISIONS, Export
 
 __all__ = ["as_json", "as_markdown"]
 
@@ -18,12 +19,12 @@ def as_json(key: str, found: Export) -> dict[str, Any]:
 
 
 def as_markdown(key: str, found: Export) -> str:
-    """A chapter for each request, with every note at its place; the whole text where it was first read."""
+    """A chapter for each row, with every hidden text at its place; a note in full where it was first read."""
     lines = [f"# Session {_code(key)}", ""]
     if found.cut:
         lines += ["Older requests than these are left out.", ""]
     for event in found.events:
-        lines += [*_head(event), *_notes(event, found.texts)]
+        lines += [*_head(event), *_notes(event, found.texts), *_act(event, found.texts)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -33,6 +34,10 @@ def _head(event: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     names = (
         "kind",
+        "task",
+        "sp",
+        "decision",
+        "action",
         "mode",
         "profile",
         "class",
@@ -43,8 +48,13 @@ def _head(event: Mapping[str, Any]) -> Iterator[str]:
         "next_checker",
         "hidden_tokens",
     )
-    told = [f"- {name}: {_code(str(event[name]))}" for name in names if event[name] is not None]
-    yield from [*told, ""]
+    # What a router's row says by its kind and class is not said twice.
+    said = {event["kind"], event["class"]} if event["kind"] in DECISIONS else set()
+    for name in names:
+        value = event[name]
+        if value is not None and not (name in ("task", "decision") and value in said):
+            yield f"- {name}: {_code(str(value))}"
+    yield ""
 
 
 def _notes(event: Mapping[str, Any], texts: Mapping[str, str]) -> Iterator[str]:
@@ -59,9 +69,19 @@ def _notes(event: Mapping[str, Any], texts: Mapping[str, str]) -> Iterator[str]:
         yield ""
 
 
+def _act(event: Mapping[str, Any], texts: Mapping[str, str]) -> Iterator[str]:
+    """What the monitor had the model read."""
+    if event["kind"] in DECISIONS or event["text_hash"] is None:
+        return
+    yield f"### hidden text at token {event['position']}, {event['hidden_tokens']} tokens"
+    yield ""
+    yield from _block(texts.get(event["text_hash"], GONE))
+    yield ""
+
+
 def _block(text: str) -> Iterator[str]:
     """Fenced by more backquotes than the text has in a row."""
-    longest = max((len(run) for run in "".join(c if c == "`" else " " for c in text).split()), default=0)
+    longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(longest + 1, 3)
     yield from (fence, text.strip("\n"), fence)
 

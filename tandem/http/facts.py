@@ -96,7 +96,7 @@ def identity_block(here: Context) -> dict[str, Any]:
         "base_model": here.card.name,
         "version": here.identity.version,
         "uptime_s": round(trio.current_time() - here.started_at, 1),
-        "weights": dict(here.card.weights),
+        "weights": {**here.card.weights, "tokenizer_sha256": here.card.tokenizer_sha256 or None},
     }
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tandem.conductor.monitor.events import MonitorEvent
 from tandem.engine.text.reading.deltas import Finish
 from tandem.http.events import Course
 from tandem.http.openai.counts import add_up
 
-__all__ = ["figures", "waits"]
+__all__ = ["figures", "hidden_in_answer", "waits"]
 
 
 def waits(course: Course) -> dict[str, Any]:
@@ -23,8 +24,11 @@ def waits(course: Course) -> dict[str, Any]:
     }
 
 
-def figures(finishes: Sequence[Finish], calls: int) -> dict[str, Any]:
-    """Token counts and times of all choices: the prompt is read once, what they wrote adds up (OBS-009, OBS-010)."""
+def figures(finishes: Sequence[Finish], calls: int, acts: Sequence[MonitorEvent] = ()) -> dict[str, Any]:
+    """Token counts and times of all choices: the prompt is read once, what they wrote adds up (OBS-009, OBS-010).
+
+    `acts`: the monitor's; what one of them has put into the answer counts as hidden besides the prompt's.
+    """
     if not finishes:
         return {}
     usage, timings = add_up(finishes)
@@ -34,7 +38,9 @@ def figures(finishes: Sequence[Finish], calls: int) -> dict[str, Any]:
         "cached_tokens": usage.cached,
         "completion_tokens": usage.completion,
         "reasoning_tokens": usage.reasoning,
-        "conductor_hidden_tokens": usage.hidden,
+        "conductor_acts": len(acts) or None,
+        "conductor_acted": bool(acts),
+        "conductor_hidden_tokens": usage.hidden + hidden_in_answer(acts),
         "engine_cached": usage.engine_cached,
         "forwarded_tokens": usage.engine_prompt,
         "queue_ms": timings.queue_ms,
@@ -51,6 +57,11 @@ def figures(finishes: Sequence[Finish], calls: int) -> dict[str, Any]:
         "tool_calls": calls,
         "cache_source": timings.cache_source,
     }
+
+
+def hidden_in_answer(acts: Sequence[MonitorEvent]) -> int:
+    """Hidden tokens that these have put into the answer; what SP4 adds is the prompt's."""
+    return sum(act.hidden_tokens for act in acts if act.sp != "SP4")
 
 
 def _rate(tokens: int, ms: float) -> float | None:

@@ -21,7 +21,7 @@ from tandem.conductor.router.plan import Plan, RouterRow
 from tandem.conductor.router.prepare import Prepared
 from tandem.conductor.router.rows import with_notes
 from tandem.conductor.router.turns import user_messages
-from tandem.conductor.sessions import Sessions
+from tandem.conductor.sessions import SessionDelta, Sessions
 from tandem.engine.text.reading.deltas import Delta, Finish
 from tandem.engine.text.reading.reader import AnswerReader
 from tandem.http.context import Context
@@ -88,9 +88,18 @@ def journal_end(here: Context, record: RequestRecord, planned: Planned) -> None:
         kinds = " ".join(f"{kind}={count}" for kind, count in sorted(mask.counts.items()))
         is_shadow = planned.effects.secret_mask == "shadow"
         log.info("[secret_mask] %s %s %s", record.request_id, "would mask" if is_shadow else "masked", kinds)
+    if record.is_refused:
+        _note_refusal(here, planned)
     if planned.plan is None or planned.plan.row is None:
         return
     here.store.offer(FillOutcome(record.request_id, record.outcome_words(), _end_extra(record, planned)))
+
+
+def _note_refusal(here: Context, planned: Planned) -> None:
+    """The same messages again ask for a first answer (API-177)."""
+    plan, placed = planned.plan, planned.placed
+    if plan is not None and placed is not None and placed.delta is not None and placed.delta.answered is not None:
+        here.sessions.commit(plan.session, SessionDelta(refused=placed.delta.answered))
 
 
 def _hidden(note: LiveNote) -> HiddenText:
@@ -135,7 +144,7 @@ def _unsecret(detail: Mapping[str, Any], prepared: Prepared) -> Mapping[str, Any
 
 
 def _end_extra(record: RequestRecord, planned: Planned) -> Mapping[str, Any] | None:
-    """Fields of JRN-006 that the answer's readers have counted."""
+    """Fields of JRN-006 that are known once the answer has ended: of its readers, its mask and its lines."""
     readers = [reader for reader in record.readers if isinstance(reader, AnswerReader)]
     extra: dict[str, Any] = dict(record.budget)
     if refused := [name for reader in readers for name in reader.refused_calls]:
@@ -145,6 +154,12 @@ def _end_extra(record: RequestRecord, planned: Planned) -> Mapping[str, Any] | N
     if planned.mask is not None and planned.mask.counts:
         name = "secret_mask_shadow" if planned.effects.secret_mask == "shadow" else "secret_mask"
         extra[name] = dict(planned.mask.counts)
+    if record.lining is not None and record.lining.said:
+        extra["states"] = record.lining.said
+    if record.replayed:
+        extra["end_replayed"] = record.replayed
+    if record.states_stripped:
+        extra["states_stripped"] = record.states_stripped
     return extra or None
 
 

@@ -15,6 +15,7 @@ from tandem.conductor.router.prepare import Prepared
 from tandem.conductor.router.questions import Asked
 from tandem.conductor.sessions import SessionView
 from tandem.engine.text.prompt import Prompt
+from tandem.http.monitoring import Monitoring
 from tandem.http.openai.requests import ChatRequest, Request
 
 __all__ = ["Begun", "Inside", "Planned", "applied"]
@@ -59,6 +60,8 @@ class Planned:
     documents: Documents | None = None
     ms: float = 0.0
     """What planning took, its questions included; the wait for a slot and what it reads there is not."""
+    monitoring: Monitoring | None = None
+    """There where the monitor looks on."""
     inside: Inside | None = None
     """There is no plan yet: it waits for the answer of this, under the grant. All else here is what is known before."""
 

@@ -19,15 +19,17 @@ import trio
 
 from tandem.actors.documents import Current
 from tandem.actors.kit import ActorGone
-from tandem.conductor.documents import Documents
+from tandem.conductor.documents import Documents, Mode
 from tandem.conductor.masking.mask import SecretMask, secret_mask
-from tandem.conductor.router.facts import AskedThinking, Facts
+from tandem.conductor.monitor.stopped_calls import cut_history
+from tandem.conductor.router.facts import Facts
 from tandem.conductor.router.inside import asked_inside
 from tandem.conductor.router.kit import Kit
 from tandem.conductor.router.placing import Placed, place
 from tandem.conductor.router.plan import Answer, Effects, Plan, PlanRefused, Question
 from tandem.conductor.router.planner import Planner
 from tandem.conductor.router.prepare import Prepared, prepare
+from tandem.conductor.router.resolution import asked_mode
 from tandem.conductor.sessions import SessionFacts, SessionView, session_key
 from tandem.engine.errors import BadInput
 from tandem.engine.text.images import LoadedImages
@@ -39,12 +41,12 @@ from tandem.http.endpoint import Endpoint
 from tandem.http.entry import NOTES_MOST
 from tandem.http.openai import errors
 from tandem.http.openai.requests import ChatRequest, Request, resolve_limit
-from tandem.http.openai.thinking import Budget
 from tandem.http.openai.tools import Named
 from tandem.http.planned import Begun, Inside, Planned
 from tandem.http.record import RequestRecord
+from tandem.http.supervision import alone, asked_thinking, request_event, under_plan
 
-__all__ = ["LONG_BODY_BYTES", "Planning", "asked_thinking"]
+__all__ = ["LONG_BODY_BYTES", "LONG_PROMPT_BYTES", "Planning"]
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +54,7 @@ RequestT = TypeVar("RequestT", bound=Request)
 T = TypeVar("T")
 
 LONG_PROMPT_BYTES = 8_000
-"""Above this, rendering and tokenising may take over 5 ms and goes to a worker thread (SCH-113)."""
+"""Above this, cleaning, rendering and tokenising may take over 5 ms and go to a worker thread (SCH-113)."""
 LONG_BODY_BYTES = 1_000_000
 """Above this, so does decoding the body."""
 NOT_RUN = "engine_context_not_run"
@@ -92,7 +94,7 @@ class Planning(Generic[RequestT]):
         self._record.mode, self._record.profile = prepared.resolution.mode, prepared.resolution.name
         session = self._here.sessions.open(prepared.session)
         self._record.session = session.key
-        prompt = await self._rendered(session, prepared)
+        prompt = await self._rendered(session, prepared, prepared.marker)
         self._begun = begun = Begun(
             documents=documents,
             kit=kit,
@@ -107,7 +109,8 @@ class Planning(Generic[RequestT]):
             effects = Effects(under_plan=prepared.resolution.mode == "on")
             self._ms = 1e3 * (trio.current_time() - started)
             is_side = False if effects.under_plan else None
-            return Planned(prompt=prompt, limit=begun.limit, effects=effects, is_side=is_side, inside=inside)
+            known = Planned(prompt=prompt, limit=begun.limit, effects=effects, is_side=is_side, inside=inside)
+            return replace(known, prepared=prepared, documents=documents)
         plan = await self._decided(begun, Answer(error=NOT_RUN)) if isinstance(step, Question) else step
         return await self._placed(begun, plan, self._here.card.max_len - 1 - len(prompt.ids), started)
 
@@ -136,6 +139,10 @@ class Planning(Generic[RequestT]):
         prompt, prepared = begun.prompt, begun.prepared
         placed = await self._run(self._is_long, place, begun.kit, plan, prompt, room)
         placed = self._fitting(placed, prompt)
+        asked = request_event(self._here, self._record, self._endpoint, self._request, placed.prompt, begun.limit)
+        monitoring, placed = await under_plan(
+            self._here, self._record, asked, begun, plan, placed, room, is_long=self._is_long
+        )
         if placed.delta is not None:
             self._here.sessions.commit(begun.session, placed.delta)
         return Planned(
@@ -148,6 +155,7 @@ class Planning(Generic[RequestT]):
             prepared=prepared,
             placed=placed,
             documents=begun.documents,
+            monitoring=monitoring,
             ms=self._ms + 1e3 * (trio.current_time() - started),
         )
 
@@ -155,8 +163,14 @@ class Planning(Generic[RequestT]):
         key = await self._key()
         session = self._here.sessions.open(SessionFacts(key=key, today=self._today()))
         self._record.session = key
-        prompt = await self._rendered(session, None)
-        return Planned(prompt=prompt, limit=self._limit(prompt))
+        marker = None if self._here.documents is not None else self._marker(asked_mode(self._record.headers))
+        prompt = await self._rendered(session, None, marker)
+        limit = self._limit(prompt)
+        monitoring = None
+        if self._here.monitor is not None and self._here.documents is None:
+            asked = request_event(self._here, self._record, self._endpoint, self._request, prompt, limit)
+            monitoring = await alone(self._here, self._record, asked, prompt, session, is_long=self._is_long)
+        return Planned(prompt=prompt, limit=limit, monitoring=monitoring)
 
     async def _documents(self) -> Documents | None:
         """Those in use; None without a conductor, and where their actor has ended, which leaves the raw path."""
@@ -169,8 +183,10 @@ class Planning(Generic[RequestT]):
             return None
 
     def _kit(self, kit: Kit) -> Kit:
-        """With the address by which packages name the server (ADR-002)."""
-        return replace(kit, url=self._here.settings.url or self._record.address)
+        """With the address by which packages name the server (ADR-002), and the policy's words against a repeat."""
+        monitor = self._here.monitor
+        sampling = kit.sampling if monitor is None else kit.sampling.under(monitor.policy.tasks)
+        return replace(kit, url=self._here.settings.url or self._record.address, sampling=sampling)
 
     async def _key(self) -> str:
         endpoint, request = self._endpoint, self._request
@@ -180,18 +196,28 @@ class Planning(Generic[RequestT]):
 
     async def _prepared(self, kit: Kit, documents: Documents) -> Prepared:
         try:
-            return await self._run(self._is_long, prepare, kit, self._facts(), documents)
+            return await self._run(self._is_long, prepare, kit, self._facts(), documents, self._marker("on"))
         except PlanRefused as refused:
             raise errors.invalid(refused.param, refused.message) from None
 
-    async def _rendered(self, session: SessionView, prepared: Prepared | None) -> Prompt:
-        """The prompt of the client's messages; a plan that is on moves the directory out of the tools (FIT-001)."""
+    def _marker(self, mode: Mode) -> str | None:
+        """What stands for a repetition that the history cut takes out of the messages; None where it takes none."""
+        monitor = self._here.monitor
+        return None if monitor is None else monitor.marker(mode, self._request.n)
+
+    async def _rendered(self, session: SessionView, prepared: Prepared | None, marker: str | None) -> Prompt:
+        """The prompt of the client's messages, endless calls cut down (MON-112); a plan that is on moves the directory
+        out of the tools (FIT-001).
+        """
         endpoint, request = self._endpoint, self._request
         conversation = endpoint.conversation(request, session.first_date, self._images)
         kept = endpoint.conversation(request, session.first_date)
         if conversation is not None and kept is not None and prepared is not None and prepared.moves:
             conversation = replace(conversation, tools=prepared.conversation.tools)
             kept = replace(kept, tools=prepared.conversation.tools)
+        if marker is not None and conversation is not None and kept is not None:
+            conversation = await self._run(self._is_long, _cut, conversation, marker)
+            kept = await self._run(self._is_long, _cut, kept, marker)
         self._record.conversation = kept
         try:
             return await self._run(self._is_long, endpoint.prompt, request, self._here, conversation)
@@ -275,8 +301,5 @@ class Planning(Generic[RequestT]):
         return await self._here.blocking.run("prompt", work, *args) if is_long else work(*args)
 
 
-def asked_thinking(budget: Budget) -> AskedThinking:
-    """What a client says of thinking, as the planner reads it."""
-    number = budget.value if budget.kind == "number" and isinstance(budget.value, int) else None
-    word = budget.value.lower() if budget.kind == "word" and isinstance(budget.value, str) else None
-    return AskedThinking(enabled=budget.enabled, switch=budget.switch, number=number, word=word)
+def _cut(conversation: Conversation, marker: str) -> Conversation:
+    return replace(conversation, messages=cut_history(conversation.messages, marker)[0])

@@ -25,6 +25,7 @@ from tandem.store.outcome import Outcome
 
 if TYPE_CHECKING:
     from tandem.conductor.documents import Mode
+    from tandem.conductor.monitor.events import MonitorEvent
     from tandem.engine.decoding.seams import Reader
     from tandem.engine.decoding.tally import Progress
     from tandem.engine.text.model import Conversation
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
     from tandem.engine.verbs import SamplingRules
     from tandem.http.answering import Source
     from tandem.http.journaling import Witness
+    from tandem.http.lining import Lining
+    from tandem.http.monitoring import Monitoring
 
-__all__ = ["RequestRecord"]
+__all__ = ["RequestRecord", "address_of"]
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +67,14 @@ class RequestRecord:
         self.readers: list[Reader] = []
         """One a choice."""
         self.witness: Witness | None = None
+        self.lining: Lining | None = None
+        """There where state lines are on."""
+        self.states_stripped = 0
+        """Characters of framed lines that were removed from what the client sent."""
+        self.monitoring: Monitoring | None = None
+        """There where the monitor looks on."""
+        self.acts: list[MonitorEvent] = []
+        """What the monitor has done to the answer."""
         self.sampling: str | None = None
         """Why the plan has it sampled."""
         self.kind = client_kind(headers)
@@ -95,14 +106,22 @@ class RequestRecord:
         self.kind = client_kind(self.headers, messages, has_tools=has_tools)
 
     @property
+    def replayed(self) -> int:
+        """Hidden tokens of earlier answers that came back (ANS-004)."""
+        return self._finishes[0].usage.replayed if self._finishes else 0
+
+    @property
     def address(self) -> str:
-        """Under which the client reached the server."""
-        forwarded = self.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
-        return f"{'https' if forwarded == 'https' else 'http'}://{self.headers.get('host', 'localhost')}"
+        return address_of(self.headers)
 
     @property
     def has_failed(self) -> bool:
         return self._error is not None
+
+    @property
+    def is_refused(self) -> bool:
+        """It has ended before anything was generated."""
+        return self._reason() == "refused"
 
     def failed(self, error: ApiError) -> None:
         """The request was refused or has failed; the first reason stands."""
@@ -136,7 +155,7 @@ class RequestRecord:
             session=self.session,
             conversation=self.conversation,
             prompt=self.prompt,
-            resumed=usage.engine_cached,
+            resumed=max(usage.engine_cached - usage.replayed, 0),
             prefill_s=timings.prompt_ms / 1e3,
             reasoned=usage.reasoning > 0,
         )
@@ -188,6 +207,8 @@ class RequestRecord:
             drafted=progress.drafted if progress else 0,
             draft_accepted=progress.draft_accepted if progress else 0,
             is_closed=self._closed,
+            line=self.lining.newest if self.lining else None,
+            conductor=self.monitoring.look(progress) if self.monitoring else None,
         )
 
     def _phase(self, progress: Progress | None) -> Phase:
@@ -239,7 +260,7 @@ class RequestRecord:
             images_left_out=self.images_left_out,
             max_tokens=self.limit,
             **waits(self.exchange.course if self.exchange else Course()),
-            **figures(self._finishes, self.calls),
+            **figures(self._finishes, self.calls, self.acts),
         )
 
     def outcome_words(self) -> str:
@@ -257,6 +278,12 @@ class RequestRecord:
             if worst in reasons:
                 return worst
         return "stop"
+
+
+def address_of(headers: Mapping[str, str]) -> str:
+    """Under which a client reached the server; `headers` have lower-case names."""
+    forwarded = headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
+    return f"{'https' if forwarded == 'https' else 'http'}://{headers.get('host', 'localhost')}"
 
 
 def _client_id(headers: Mapping[str, str]) -> str:

@@ -17,7 +17,8 @@ from tandem.actors.outbox import Deltas, weight
 from tandem.config import Settings
 from tandem.engine.caches.response import ResponseCache, ResponseKey, response_key
 from tandem.engine.decoding.tally import Progress
-from tandem.engine.text.reading.deltas import Finish, Timings
+from tandem.engine.text.prompt import Prompt
+from tandem.engine.text.reading.deltas import Content, Finish, Timings, Usage
 from tandem.http import facts
 from tandem.http.events import Course, End, Event, Output
 
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
     from tandem.http.answering import Source
     from tandem.http.context import Context
     from tandem.http.endpoint import Asked
+    from tandem.http.monitoring import Monitoring
     from tandem.http.record import RequestRecord
 
-__all__ = ["Replay", "open_responses", "with_memory"]
+__all__ = ["Replay", "open_responses", "refused", "with_memory"]
 
 Batches: TypeAlias = tuple[Deltas, ...]
 
@@ -58,7 +60,7 @@ async def with_memory(context: Context, exchange: Source, asked: Asked[Any], rec
         kept = cache.get(key, trio.current_time())
         if kept is not None and await _takes_work(context):
             return Replay(kept, record.arrived_at)
-    return _Keeping(exchange, cache, key)
+    return _Keeping(exchange, cache, key, record)
 
 
 def _directives(headers: Mapping[str, str]) -> frozenset[str]:
@@ -131,6 +133,11 @@ class Replay:
             last_at=now,
         )
 
+    @property
+    def whole(self) -> Output:
+        """All of it at once."""
+        return Output(self._left[::-1])
+
     async def next(self) -> Event:
         await trio.lowlevel.checkpoint()
         return Output([self._left.pop()]) if self._left else End()
@@ -138,6 +145,15 @@ class Replay:
     async def aclose(self) -> tuple[Finish, ...]:
         await trio.lowlevel.checkpoint()
         return ()
+
+
+def refused(monitoring: Monitoring | None, prompt: Prompt, arrived_at: float) -> Replay | None:
+    """What the monitor has said in place of an answer, without the engine (MON-116)."""
+    if monitoring is None or not (sentence := monitoring.refusal):
+        return None
+    usage = Usage(prompt=prompt.client_tokens, hidden=prompt.hidden_tokens, engine_prompt=len(prompt.ids))
+    finish = Finish("stop", usage, Timings(), monitoring.refusal_detail)
+    return Replay((Deltas(0, [Content(sentence), finish]),), arrived_at)
 
 
 def _from_memory(finish: Finish, waited_ms: float) -> Finish:
@@ -154,8 +170,12 @@ def _from_memory(finish: Finish, waited_ms: float) -> Finish:
 class _Keeping:
     """An exchange whose answer is kept once it is whole."""
 
-    def __init__(self, exchange: Source, cache: ResponseCache[Batches], key: ResponseKey) -> None:
+    def __init__(
+        self, exchange: Source, cache: ResponseCache[Batches], key: ResponseKey, record: RequestRecord
+    ) -> None:
+        """What the monitor has acted on, as `record` says, is not kept (MON-135)."""
         self._exchange = exchange
+        self._record = record
         self._cache = cache
         self._key = key
         self._batches: list[Deltas] = []
@@ -185,11 +205,16 @@ class _Keeping:
 
     def _keep_whole(self, last: Sequence[Any]) -> None:
         match last[-1]:
-            case Finish(reason) if reason in WHOLE:
+            case Finish(reason, usage) if reason in WHOLE and not usage.replayed and not self._acted():
                 size = sum(weight(batch) for batch in self._batches)
                 self._cache.put(self._key, tuple(self._batches), size, trio.current_time())
             case _:
                 pass
+
+    def _acted(self) -> bool:
+        if self._record.monitoring is not None:
+            self._record.monitoring.settle()
+        return bool(self._record.acts)
 
     async def aclose(self) -> tuple[Finish, ...]:
         return await self._exchange.aclose()

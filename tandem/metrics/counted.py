@@ -6,8 +6,12 @@ Nothing is done a token: a request counts once, when it has ended. `tandem_spec_
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from tandem.conductor.monitor.counting import on_conductor_event
+from tandem.conductor.monitor.events import MonitorEvent
 from tandem.metrics import buckets
 from tandem.metrics.labels import ERRORS, FINISH_REASONS, LANES, REFUSALS, SUCCESSES, one_of, route_of
 from tandem.metrics.page import Readings, render
@@ -15,6 +19,17 @@ from tandem.metrics.weighted import WeightedHistogram
 from tandem.store.outcome import Outcome
 
 __all__ = ["Metrics"]
+
+CONDUCTOR: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "decisions": ("What the conductor has decided, what changed nothing included.", ("task", "decision", "mode")),
+    "actions": ("What the monitor has done to answers and prompts.", ("task", "action")),
+    "hidden_tokens": ("Tokens that the model read and the client did not send.", ()),
+    "gave_up": ("Answers that the monitor has ended.", ("task",)),
+    "questions": ("Questions put to the served model.", ("task",)),
+    "question_failures": ("Those of them that had no answer.", ("task",)),
+    "reasoning_tokens_cut": ("Tokens of reasoning at which the monitor closed it.", ("task",)),
+}
+"""The series of OBS-037: what each counts, and its labels."""
 
 
 class Metrics:
@@ -52,6 +67,10 @@ class Metrics:
     def asked(self, task: str, *, failed: bool) -> None:
         """The served model was asked a question of the conductor's."""
         self._conductor.asked(task, failed=failed)
+
+    def monitored(self, event: MonitorEvent) -> None:
+        """The monitor has decided something."""
+        self._conductor.monitored(event)
 
     def page(self, readings: Readings) -> bytes:
         """Everything counted, and what was read for this scrape, in the text format 0.0.4."""
@@ -147,40 +166,28 @@ class _Conductor:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
-        self._decisions: Counter | None = None
+        self._series: dict[str, Counter] = {}
 
     def planned(self, decision: str | None, mode: str, hidden: int) -> None:
-        self._register().labels("route", decision or "none", mode).inc()
-        self._hidden.inc(hidden)
+        self._grow("decisions", {"task": "route", "decision": decision or "none", "mode": mode})
+        self._grow("hidden_tokens", {}, hidden)
 
     def asked(self, task: str, *, failed: bool) -> None:
-        self._register()
-        self._questions.labels(task).inc()
-        self._failures.labels(task).inc(failed)
+        self._grow("questions", {"task": task})
+        self._grow("question_failures", {"task": task}, failed)
 
-    def _register(self) -> Counter:
-        if self._decisions is None:
-            self._decisions = Counter(
-                "tandem_conductor_decisions",
-                "What the conductor has decided, what changed nothing included.",
-                ("task", "decision", "mode"),
-                registry=self._registry,
-            )
-            self._hidden = Counter(
-                "tandem_conductor_hidden_tokens",
-                "Tokens of prompts that the model read and the client did not send.",
-                registry=self._registry,
-            )
-            self._questions = Counter(
-                "tandem_conductor_questions", "Questions put to the served model.", ("task",), registry=self._registry
-            )
-            self._failures = Counter(
-                "tandem_conductor_question_failures",
-                "Those of them that had no answer.",
-                ("task",),
-                registry=self._registry,
-            )
-        return self._decisions
+    def monitored(self, event: MonitorEvent) -> None:
+        for growth in on_conductor_event(event):
+            self._grow(growth.series, growth.labels, growth.by)
+
+    def _grow(self, series: str, labels: Mapping[str, str], by: float = 1) -> None:
+        if not self._series:
+            self._series = {
+                name: Counter(f"tandem_conductor_{name}", about, names, registry=self._registry)
+                for name, (about, names) in CONDUCTOR.items()
+            }
+        counter = self._series[series]
+        (counter.labels(**labels) if labels else counter).inc(by)
 
 
 class _Latency:

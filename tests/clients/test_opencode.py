@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tandem.conductor.lines.frame import without_lines
 from tests.clients.conftest import Installed
 from tests.clients.driving import Client, Log, written
 from tests.e2e.conftest import Start
@@ -134,7 +135,8 @@ def test_a_session_runs_under_its_profile(installed: Installed, tmp_path: Path, 
     parts = opencode.run(f"Write a file. {asked}", "--thinking")
     assert [part["text"] for part in of_type(parts, "reasoning")] == ["I write it."]
     again = opencode.run(scripted(say="It is still there.", choose={"code_edit": 0.9}), "-c")
-    assert [part["text"] for part in of_type(again, "text")] == ["It is still there."]
+    [said] = [part["text"] for part in of_type(again, "text")]
+    assert (without_lines(said), "\u203a Code, xhigh effort" in said) == ("It is still there.", True)
     log.lines(4)
     with Connection(server.port) as client:
         until(lambda: all(row["outcome"] for row in decisions(client)))

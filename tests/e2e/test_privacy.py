@@ -34,7 +34,7 @@ PIXEL = "data:image/png;base64,zqimagexk"
 
 
 def tool(name: str) -> dict[str, Any]:
-    schema = {"type": "object", "properties": {"city": {"type": "string", "enum": [MARK["schema"]]}}}
+    schema = {"type": "object", "properties": {"city": {"type": "string", "enum": [MARK["schema"], MARK["argument"]]}}}
     return {"type": "function", "function": {"name": name, "description": MARK["description"], "parameters": schema}}
 
 
@@ -125,6 +125,7 @@ SINKS = (
     "/v1/conductor/events",
     "/v1/conductor/decisions",
     "/v1/conductor/sessions",
+    "/v1/conductor/watch",
 )
 
 

@@ -29,7 +29,7 @@ async def test_what_runs_ahead_is_followed_on_the_same_slot(autojump_clock: trio
         run = await told(way.slot, Run)
         assert (run.generations, run.keeps, run.timeout_s) == ((way.generation,), False, 990)
         await way.end()
-        assert [event for _, event in way.events] == [Prefilling(1, 1, None), Output([END]), End()]
+        assert [event for _, event in way.events] == [Prefilling(1, 1, None, for_turn=False), Output([END]), End()]
         assert way.queue.receive_nowait() is None, "one grant for both"
 
 

@@ -23,7 +23,7 @@ from tandem.engine.load import load_engine
 from tandem.engine.tiny.kinds import make_tiny
 from tests.service.harness import chat, fake, open_harness
 
-__all__ = ["ENGINES", "RECORD", "REQUESTS", "answers", "build_tiny"]
+__all__ = ["ENGINES", "RECORD", "REQUESTS", "answers", "build_tiny", "masked"]
 
 RECORD = Path(__file__).with_suffix(".json")
 ENGINES = ("fake", "qwen3_5")
@@ -109,6 +109,13 @@ def build_tiny(folder: Path) -> Path:
     return make_tiny("qwen3_5", folder / "tiny")
 
 
+def masked(text: str) -> str:
+    """The text without what differs each time."""
+    for pattern, instead in _MASKED:
+        text = pattern.sub(instead, text)
+    return text
+
+
 async def answers(
     engine: str,
     checkpoint: Path,
@@ -130,9 +137,7 @@ async def answers(
         for name, asked in REQUESTS.items():
             call = await harness.client.send("/v1/chat/completions", asked, headers=headers)
             whole = f"{call.status}\n{json.dumps(dict(sorted(call.headers.items())))}\n{call.body.decode()}"
-            for pattern, instead in _MASKED:
-                whole = pattern.sub(instead, whole)
-            found[name] = whole.split("\n")
+            found[name] = masked(whole).split("\n")
     return found
 
 

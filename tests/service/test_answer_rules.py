@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 import trio.testing
 
 from tandem.actors.store import Flush
+from tandem.conductor.lines.frame import without_lines
 from tests.service.harness import Harness, fake, open_harness
 from tests.service.said import Said, said
 
@@ -36,10 +38,12 @@ def asked(text: str, result: str | None = None, **more: Any) -> dict[str, Any]:
 
 
 async def both(harness: Harness, body: dict[str, Any], headers: Mapping[str, str | None] = CHAT_APP) -> Said:
-    """What is said, streamed and whole alike."""
+    """What is said, streamed and whole alike; state lines left out."""
     whole = said(await harness.client.send(CHAT, body, headers=headers))
     streamed = said(await harness.client.send(CHAT, {**body, "stream": True}, headers=headers))
-    assert (streamed.content or "", streamed.reasoning or "") == (whole.content or "", whole.reasoning or "")
+    for each in (whole, streamed):
+        each.content = without_lines(each.content or "")
+    assert (streamed.content, streamed.reasoning or "") == (whole.content, whole.reasoning or "")
     assert streamed.finish == whole.finish
     assert [call.arguments for call in streamed.calls] == [call.arguments for call in whole.calls]
     return whole
@@ -52,7 +56,7 @@ async def extras(harness: Harness) -> list[dict[str, Any]]:
     return [row["extra"] or {} for row in reversed(call.json["decisions"])]
 
 
-@pytest.mark.spec("MEM-010", "MEM-011", "MEM-012", "MEM-013")
+@pytest.mark.spec("MEM-010", "MEM-011", "MEM-012", "MEM-013", "API-081", "API-082", "OBS-043")
 async def test_a_secret_of_a_result_is_not_repeated(
     autojump_clock: trio.testing.MockClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -110,12 +114,13 @@ async def test_stop_strings_match_in_the_answer_alone(autojump_clock: trio.testi
         assert raw.content == "<think>a"
 
 
-@pytest.mark.spec("SMP-001", "SMP-002", "SMP-003", "SMP-004", "API-054", "API-159")
+@pytest.mark.spec("SMP-001", "SMP-002", "SMP-003", "SMP-004", "API-054", "API-159", "API-176", "API-179", "OBS-043")
 async def test_a_regenerate_is_drawn_and_counted(
     autojump_clock: trio.testing.MockClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    async with open_harness(conductor_config=tmp_path, regenerate_temperature=0.9) as harness:
+    drawn_with: dict[str, Any] = {"regenerate_temperature": 0.9, "regenerate_top_p": 0.5, "regenerate_top_k": 7}
+    async with open_harness(conductor_config=tmp_path, **drawn_with) as harness:
         headers = {**CHAT_APP, "X-Session-Id": "a"}
         told = []
         sent: tuple[dict[str, Any], ...] = ({}, {}, {"temperature": 0.2})
@@ -128,8 +133,30 @@ async def test_a_regenerate_is_drawn_and_counted(
         block = (await harness.client.send("/health")).json["sampling"]["regenerate"]
         assert (block["temperature"], block["counts"]) == (0.9, {"header": 0, "conversation": 2, "client_params": 1})
     drawn, as_sent, _ = [record.getMessage() for record in caplog.records if "[regenerate]" in record.getMessage()]
-    assert "temperature=0.9" in drawn
+    assert "temperature=0.9 top_p=0.5 top_k=7" in drawn
     assert as_sent.endswith("by=conversation client")
+
+
+@pytest.mark.spec("API-177")
+async def test_what_was_refused_before_it_generated_is_no_earlier_answer(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    headers = {**CHAT_APP, "X-Session-Id": "a"}
+    async with open_harness(conductor_config=tmp_path, queue_timeout=5, side_lane="off") as harness:
+        long = asked("word " * 100)
+        long["messages"][0]["content"] = fake(say="word " * 100, token_ms=100)
+
+        async def sampled() -> list[str | None]:
+            harness.client.start(CHAT, long, headers={"X-Tandem": "raw"})
+            await trio.sleep(1)
+            busy = await harness.client.send(CHAT, asked("yes"), headers=headers)
+            assert busy.status == 429
+            await trio.sleep(10)
+            call = await harness.client.send(CHAT, asked("yes"), headers=headers)
+            return [(call.json["usage"].get("tandem") or {}).get("sampling"), harness.outcomes[-1].finish_reason]
+
+        assert await sampled() == [None, "stop"]
+        assert await sampled() == ["regenerate", "stop"], "of the first time"
 
 
 @pytest.mark.spec("API-054")

@@ -17,7 +17,9 @@ from tandem.store.journal import HiddenText, JournalRow
 from tests.service.harness import Harness, open_harness
 
 CONTRACT = Path(tandem.__file__).parent / "contract"
-EVENTS, DECISIONS, SESSIONS = (f"/v1/conductor/{name}" for name in ("events", "decisions", "sessions"))
+EVENTS, DECISIONS, OVERVIEW, SESSIONS = (
+    f"/v1/conductor/{name}" for name in ("events", "decisions", "overview", "sessions")
+)
 SECRET = HiddenText.of("MARKED NOTE OF THE CONDUCTOR", 6)
 KEY = "c:a/b c"
 ROWS = (
@@ -66,7 +68,7 @@ async def fill(harness: Harness) -> None:
 
 
 @pytest.mark.spec("OBS-075")
-@pytest.mark.parametrize("name", ["events", "decisions", "sessions", "session"])
+@pytest.mark.parametrize("name", ["events", "decisions", "overview", "sessions", "session"])
 def test_examples_keep_the_contract(name: str) -> None:
     example = (CONTRACT / "examples" / f"conductor-{name}.json").read_text("utf-8")
     validate(f"conductor-{name}", json.loads(example))
@@ -75,11 +77,11 @@ def test_examples_keep_the_contract(name: str) -> None:
 @pytest.mark.spec("API-232")
 async def test_without_a_conductor_there_are_no_routes(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness:
-        for path in (EVENTS, DECISIONS, SESSIONS, f"{SESSIONS}/c:a", f"{EVENTS}?nonsense=1"):
+        for path in (EVENTS, DECISIONS, OVERVIEW, SESSIONS, f"{SESSIONS}/c:a", f"{EVENTS}?nonsense=1"):
             assert "no route" in (await get(harness, path, 404))["error"]["message"]
 
 
-@pytest.mark.spec("OBS-030", "API-236", "API-250", "OBS-116", "OBS-075", "JRN-001", "JRN-007")
+@pytest.mark.spec("OBS-030", "OBS-112", "API-236", "API-250", "OBS-116", "OBS-075", "JRN-001", "JRN-007")
 @pytest.mark.parametrize("with_ledger", [True, False])
 async def test_the_journal_is_read(autojump_clock: trio.testing.MockClock, tmp_path: Path, with_ledger: bool) -> None:
     ledger = tmp_path / "ledger.sqlite3" if with_ledger else None
@@ -107,7 +109,17 @@ async def test_the_journal_is_read(autojump_clock: trio.testing.MockClock, tmp_p
         timeline = await get(harness, f"{SESSIONS}/{KEY}")
         assert [event["kind"] for event in timeline["events"]] == ["side", "route", "monitor"]
         assert timeline["events"][2]["text_hash"] == SECRET.hash
-        bodies = {"events": events, "decisions": decisions, "sessions": sessions, "session": timeline}
+        exported = await harness.client.send(f"{SESSIONS}/{KEY}/export?format=md")
+        assert SECRET.text in exported.body.decode().partition("### hidden text at token")[2]
+        overview = await get(harness, OVERVIEW)
+        assert overview["day"]["requests"] == 0  # the rows are of 1970
+        bodies = {
+            "overview": overview,
+            "events": events,
+            "decisions": decisions,
+            "sessions": sessions,
+            "session": timeline,
+        }
         for name, body in bodies.items():
             validate(f"conductor-{name}", body)
         assert "MARKED" not in json.dumps(bodies)

@@ -15,6 +15,7 @@ import tandem
 from tandem.actors.documents import Current
 from tandem.actors.store import Flush
 from tandem.conductor.documents import Documents, shipped_documents
+from tandem.conductor.monitor.policy import body_of, shipped_text
 from tandem.secrets import Secrets
 from tests.service.harness import Harness, chat, open_harness
 
@@ -71,7 +72,7 @@ async def test_documents_are_read(autojump_clock: trio.testing.MockClock, tmp_pa
             assert (shown["document"], shown["version"], shown["note"]) == (body, 1, "as shipped")
             assert [one["version"] for one in (await get(harness, f"{key}/versions", "versions"))["versions"]] == [1]
         monitor = await get(harness, "monitor", "document")
-        assert (monitor["document"], monitor["version"]) == (None, 0)
+        assert (monitor["document"], monitor["version"]) == (body_of(shipped_text()), 0)
         assert (await get(harness, "router?version=1", "document"))["version"] == 1
         assert (await get(harness, "schemas/profiles"))["$ref"] == "#/$defs/Profile"
         for path in ("profiles/nobody", "profiles/nobody/versions", "nothing", "router?version=7", "schemas/nothing"):
@@ -79,7 +80,7 @@ async def test_documents_are_read(autojump_clock: trio.testing.MockClock, tmp_pa
         assert (await get(harness, "router?x=1", status=400))["error"]["param"] == "x"
 
 
-@pytest.mark.spec("ROL-006", "ROL-005")
+@pytest.mark.spec("ROL-004", "ROL-005", "ROL-006")
 async def test_roles_say_what_they_may_share(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> None:
     async with open_harness(conductor_config=tmp_path / "c") as harness:
         shown = await get(harness, "roles", "document")
@@ -94,6 +95,14 @@ async def test_roles_say_what_they_may_share(autojump_clock: trio.testing.MockCl
             "kind", "preemptible", "latency_budget_ms", "fallback", "writes", "tokenizer_sha256", "sharing",
         ]  # fmt: skip
         assert filled["tester"] == []
+        weights = (await harness.client.send("/health")).json["weights"]
+        same = {"memory_claim_gib": 1, "window": "idle", "tokenizer_sha256": weights["tokenizer_sha256"]}
+        other = {**same, "tokenizer_sha256": "0" * 64}
+        shares = {"sharing": ["text", "tokens"]}
+        await put(harness, "roles", {"roles": {"decider": {**same, **shares}, "narrator": {**other, **shares}}})
+        shown = await get(harness, "roles", "document")
+        told = {role["name"]: role["may_share"] for role in shown["contracts"]}
+        assert (told["decider"], told["narrator"]) == (["text", "tokens"], ["text"])
 
 
 @pytest.mark.spec("CFG-003", "CFG-005", "CFG-006", "CFG-008", "API-234", "API-235")
@@ -116,7 +125,7 @@ async def test_a_document_is_saved_and_restored(autojump_clock: trio.testing.Moc
         mine = await put(harness, "profiles/mine", {"mode": "shadow"})
         assert mine["version"] == 1
         assert (await documents(harness)).profiles["mine"].mode == "shadow"
-        assert (await put(harness, "monitor", {"tasks": []}))["version"] == 1
+        assert (await put(harness, "monitor", body_of(shipped_text())))["version"] == 1
 
 
 @pytest.mark.spec("CFG-003", "CFG-004", "API-234", "PRF-012", "PRF-017")

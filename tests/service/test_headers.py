@@ -28,7 +28,7 @@ async def test_without_a_router_every_mode_is_raw(
         assert "x-tandem-profile" not in call.headers
 
 
-@pytest.mark.spec("API-065", "API-023")
+@pytest.mark.spec("API-065", "API-023", "API-178")
 @pytest.mark.parametrize(
     ("header", "value"),
     [("X-Tandem", "fast"), ("X-Tandem", ""), ("X-Tandem-Regenerate", "yes"), ("X-Tandem-Regenerate", "2")],

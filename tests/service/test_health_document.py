@@ -83,13 +83,16 @@ async def test_the_document_says_that_there_is_a_conductor(
         body = (await harness.client.send("/health")).json
         check(body)
         assert body["conductor"] == {"mode": "on"}
+        assert "parallel" not in body, "there are no side slots"
 
 
-@pytest.mark.spec("SCH-103", "OBS-103", "SCH-106", "OBS-083")
+@pytest.mark.spec("SCH-103", "OBS-103", "SCH-106", "OBS-083", "API-055")
 async def test_side_slots_are_shown_where_there_are_any(autojump_clock: trio.testing.MockClock) -> None:
     engine = FakeEngine(slots=2, worst=(1000, 0))
     more = {"available": lambda: 10_000_000}
-    async with open_harness(engine=engine, parallel=2, parallel_floor_gb=0.001, more=more) as harness:
+    async with open_harness(
+        engine=engine, parallel=2, parallel_floor_gb=0.001, parallel_timing=True, more=more
+    ) as harness:
         for slot in (0, 1):
             harness.client.start(CHAT, chat({**ENDLESS, "prefill_ms_per_token": 1}, max_tokens=50))
             await trio.sleep(0.1 * (slot + 1))
@@ -101,6 +104,9 @@ async def test_side_slots_are_shown_where_there_are_any(autojump_clock: trio.tes
         assert [(each["slot"], each["phase"]) for each in block["slots"]] == [(0, "writing"), (1, "writing")]
         assert all(each["gpu_s"] > 0 for each in block["slots"])
         assert block["turn"].keys() == {"holder", "hand_overs"}
+        times = {"round_ms", "draft_ms", "post_ms", "verify_wait_ms", "pass_ms", "accept"}
+        assert block["meeting"]
+        assert all(times <= each.keys() for each in block["meeting"].values())
         assert block["admission"] == {
             "reserved_bytes": 0,
             "floor_bytes": int(0.001 * GIB),

@@ -336,7 +336,7 @@ async def test_a_client_that_leaves_ends_its_fetch(autojump_clock: trio.testing.
 
 
 @STREAMED
-@pytest.mark.spec("API-187", "API-188", "API-190")
+@pytest.mark.spec("API-187", "API-188", "API-190", "OBS-043")
 @pytest.mark.parametrize(("images", "left_out"), [(16, 0), (17, 8), (24, 8), (25, 16)])
 async def test_the_oldest_images_leave_and_the_request_goes_on(
     autojump_clock: trio.testing.MockClock,

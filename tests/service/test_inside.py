@@ -14,6 +14,7 @@ import trio.testing
 
 from tandem.engine.errors import EngineError
 from tandem.engine.fake.sequence import FakeSeq
+from tests.http.images.pictures import data_url, encoded, image_of
 from tests.service.harness import Call, Harness, chat, fake, open_harness
 from tests.service.said import said
 from tests.service.test_plan import CHAT, SeenFake, decisions, put
@@ -276,3 +277,32 @@ async def test_the_prefill_that_is_told_of_is_the_conversations(
     told = [text for _, text in call.comments if text.startswith("prefill")]
     assert told
     assert told[0].endswith(f"/{engine.prompts[0].asked_at}")
+
+
+@pytest.mark.spec("RTR-019", "RTR-020", "ENG-181")
+@pytest.mark.parametrize("newest", [False, True])
+async def test_a_conversation_with_images_is_asked_inside(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path, newest: bool
+) -> None:
+    """The question has the turn's own images at the turn's own rows, so what was read for it serves the turn."""
+    engine = SeenFake(images=True)
+    shown = {"type": "image_url", "image_url": {"url": data_url(encoded(image_of(4, 4)))}}
+    body = follow()
+    at = 2 if newest else 0
+    body["messages"][at] = {
+        "role": "user",
+        "content": [{"type": "text", "text": body["messages"][at]["content"]}, shown],
+    }
+    async with open_inside(tmp_path, engine) as harness:
+        call = await harness.client.send(CHAT, body)
+        (row,) = await decisions(harness)
+        raw = await harness.client.send(CHAT, body, headers={"x-tandem": "raw"})
+    asking, turn, plain = engine.prompts
+    assert (row["class"], row["reason"]) == ("three_d", "engine_context")
+    assert len(asking.images) == 1
+    assert asking.images == turn.images == plain.images, "they lie before the note"
+    note = next(span.start for span in turn.spans if span.kind == "note")
+    assert asking.keys[:note] == turn.keys[:note]
+    assert turn.images[0].stop <= note
+    assert said(call).content == said(raw).content == "done"
+    assert call.json["usage"]["prompt_tokens"] == raw.json["usage"]["prompt_tokens"]

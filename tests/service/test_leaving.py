@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
+from pathlib import Path
+
 import pytest
 import trio
 import trio.testing
 
 from tandem.actors.slots import Abort
+from tandem.conductor.sessions import SessionDelta, SessionFacts
 from tandem.service import drain
 from tests.service.harness import Harness, chat, open_harness
 
@@ -177,3 +181,19 @@ async def test_an_optional_actor_that_keeps_failing_stays_off_and_health_says_so
         assert (health.status, health.json["status"]) == (200, "ok")
         assert health.json["watch"]["off"] == ["store"]
         assert not harness.service.stop.is_set()
+
+
+@pytest.mark.spec("NOTE-009", "API-205")
+async def test_what_a_session_learns_of_the_last_answer_is_kept(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    """A session is found by its whole first turn, which is heard while the client reads what the slot has written."""
+    async with open_harness(conductor_config=tmp_path) as harness:
+        here = harness.service.context
+        async with trio.open_nursery() as nursery:
+            with here.traffic.one():
+                nursery.start_soon(drain, here)
+                await trio.sleep(0.5)
+                view = here.sessions.open(SessionFacts(key="c:last", today=datetime.date(2026, 1, 2)))
+                here.sessions.commit(view, SessionDelta(turn=True))
+        assert b"c:last" in (tmp_path / "state" / "sessions.json").read_bytes()

@@ -269,3 +269,26 @@ def _lasting(chunk: Any) -> Any:
 @pytest.mark.spec("API-247")
 async def test_open_watchers_change_no_token(autojump_clock: MockClock) -> None:
     assert await answers(3) == await answers(0)
+
+
+@pytest.mark.spec("OBS-067")
+async def test_what_the_monitor_does_is_seen_while_it_does_it(autojump_clock: MockClock) -> None:
+    """An answer that is empty: the model is told so in a hidden turn."""
+    async with open_harness(conductor="on") as harness, watching(harness) as watched:
+        script = {
+            "say": "<think>hmm</think>",
+            "then": ["There it is. " * 20],
+            "token_ms": 100,
+            "prefill_ms_per_token": 40,
+        }
+        body = chat(script, stream=True)
+        call = await harness.client.send(CHAT, body)
+        await trio.sleep(1)
+        assert call.status == 200
+    found = [row["activity"]["conductor"] for row in watched.rows() if "conductor" in row["activity"]]
+    assert [found[0][name] for name in ("mode", "acts", "task")] == ["on", 0, None]
+    assert (found[-1]["acts"], found[-1]["task"], found[-1]["action"]) == (1, "E1", "CONTINUE_HIDDEN")
+    assert found[-1]["hidden_tokens"] > 0
+    assert found[-1]["label"].startswith("monitor: E1 had the turn go on, ")
+    assert {one["supervising"] for one in found} == {True, False}
+    assert not found[-1]["supervising"]

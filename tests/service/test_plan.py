@@ -150,7 +150,7 @@ async def test_one_model_is_listed(autojump_clock: trio.testing.MockClock, tmp_p
         assert (call.json["model"], call.headers["x-tandem"]) == ("TandemLLM", "on")
 
 
-@pytest.mark.spec("RTR-028", "RTR-009", "PRF-001")
+@pytest.mark.spec("RTR-028", "RTR-009", "PRF-001", "SCH-023")
 async def test_a_question_that_nobody_answers_costs_its_time_alone(
     autojump_clock: trio.testing.MockClock, tmp_path: Path
 ) -> None:
@@ -167,9 +167,25 @@ async def test_a_question_that_nobody_answers_costs_its_time_alone(
     assert row["detail"]["stages"][0]["error"] == "engine_busy"
     assert (row["class"], row["reason"]) == ("chat", "default")
     assert row["detail"]["ms"] == pytest.approx(500)
+    assert [outcome.finish_reason for outcome in harness.outcomes] == ["stop", "stop"], "a question is no request"
 
 
-@pytest.mark.spec("RTR-009", "SCH-041")
+@pytest.mark.spec("SCH-023", "RTR-009")
+async def test_a_question_that_no_safe_point_takes_ends_by_its_own_time(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    async with open_harness(conductor_config=tmp_path) as harness:
+        slow = chat({"say": "a b", "token_ms": 60_000})
+        long = harness.client.start(CHAT, slow, headers={"x-tandem": "raw"})
+        await trio.sleep(1)
+        await harness.client.send(CHAT, chat(CODE))
+        await long.finished.wait()
+        (row,) = await decisions(harness)
+    assert row["detail"]["ms"] == pytest.approx(8_000)
+    assert [outcome.finish_reason for outcome in harness.outcomes] == ["stop", "stop"]
+
+
+@pytest.mark.spec("RTR-009", "SCH-041", "SCH-023")
 async def test_a_holder_answers_a_question_between_two_steps(
     autojump_clock: trio.testing.MockClock, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio.testing
 
+from tandem.conductor.lines.frame import without_lines
 from tandem.engine.text.prompt import Prompt
 from tests.service.harness import chat, open_harness
 from tests.service.said import said
@@ -109,24 +110,43 @@ async def test_the_reasoning_goes_where_a_kind_of_client_reads_it(
     async with open_harness(conductor_config=tmp_path, **settings) as harness:
         call = await harness.client.send(CHAT, chat(THOUGHT), headers={"x-tandem-client": client})
         answer = said(call)
-        assert (answer.content, answer.reasoning) == (("so", "why") if apart else ("<think>why</think>so", None))
+        told = without_lines(answer.content or "")
+        assert (told, answer.reasoning) == (("so", "why") if apart else ("<think>why</think>so", None))
 
 
-@pytest.mark.spec("EFF-001", "EFF-003", "EFF-013", "EFF-012")
+@pytest.mark.spec("EFF-001", "EFF-003", "EFF-013", "EFF-012", "API-100")
 @pytest.mark.parametrize(
     ("more", "source", "budget"),
-    [({}, "class", 1024), ({"thinking_budget": 5}, "client", 5), ({"reasoning_effort": "none"}, None, None)],
+    [
+        ({}, "class", 1024),
+        ({"thinking_budget": 5}, "client", 5),
+        *[
+            (off, None, None)
+            for off in (
+                {"reasoning_effort": "none"},
+                {"enable_thinking": False},
+                {"reasoning": {"enabled": False}},
+                {"thinking": {"type": "disabled"}},
+            )
+        ],
+    ],
 )
 async def test_reasoning_ends_at_the_cap(
     autojump_clock: trio.testing.MockClock, tmp_path: Path, more: dict[str, Any], source: str | None, budget: int | None
 ) -> None:
-    think = {"say": f"<think>{'a ' * 2000}</think>so", "choose": {"chat": 0.9}}
-    async with open_harness(conductor_config=tmp_path) as harness:
+    words = [f"{chr(97 + at % 26)}{chr(97 + at // 26 % 26)}a " for at in range(2_000)]  # no loop, which would be closed
+    think = {"say": f"<think>{''.join(words)}</think>so", "choose": {"chat": 0.9}}
+    engine = SeenFake()
+    async with open_harness(engine=engine, conductor_config=tmp_path) as harness:
         call = await harness.client.send(CHAT, chat(think, **more))
         (row,) = await decisions(harness)
     usage = call.json["usage"]
+    asks_for_thinking = any("Reasoning effort" in note for note in notes(engine, engine.prompts[-1]))
+    assert asks_for_thinking == (budget is not None)
     if budget is None:
-        assert row["extra"]["client_thinking"]["field"] == "reasoning_effort"
+        assert row["detail"]["thinking"] == "off_client"
+        assert row["extra"]["client_thinking"]["field"] in (*more, "reasoning.enabled", "thinking.type")
+        assert engine.prompts[-1].thinking == "off"
         return
     assert (row["detail"]["budget_source"], row["detail"]["budget"]) == (source, budget)
     assert usage["completion_tokens_details"]["reasoning_tokens"] == budget
@@ -135,10 +155,11 @@ async def test_reasoning_ends_at_the_cap(
     assert message["reasoning_content"].strip().endswith("a")  # the closing phrase is the model's alone
 
 
-@pytest.mark.spec("SMP-001", "SMP-002", "SMP-004", "SMP-009")
+@pytest.mark.spec("SMP-001", "SMP-002", "SMP-004", "SMP-009", "OBS-043")
 async def test_an_answer_that_is_asked_for_again_is_drawn(
-    autojump_clock: trio.testing.MockClock, tmp_path: Path
+    autojump_clock: trio.testing.MockClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO")
     headers = {"x-tandem-client": "chat-app", "x-session-id": "one"}
     body = chat(CODE, no_repeat_ngram_size=3)
     async with open_harness(conductor_config=tmp_path) as harness:
@@ -151,10 +172,12 @@ async def test_an_answer_that_is_asked_for_again_is_drawn(
     assert (first["class"], again["class"]) == ("code_edit", "code_edit")
     assert again["detail"]["notes"][0]["hash"] == first["detail"]["notes"][0]["hash"]
     assert first["extra"]["penalty_dropped"] == {"no_repeat_ngram_size": 3}
+    lines = [message for message in caplog.messages if message.startswith("[penalty]")]
+    assert [line.split(" ", 2)[2] for line in lines] == ["no_repeat_ngram_size dropped"] * 3
     assert health.json["sampling"]["regenerate"]["counts"]["conversation"] == 1
 
 
-@pytest.mark.spec("RTR-010", "SCH-053")
+@pytest.mark.spec("RTR-010", "SCH-053", "SCH-023")
 async def test_a_question_goes_to_an_idle_side_slot(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> None:
     engine = SeenFake(slots=2)
     async with open_harness(engine=engine, conductor_config=tmp_path, parallel=2) as harness:

@@ -115,7 +115,7 @@ class Talk:
         return {name: value for name, value in message.items() if value is not None}
 
 
-@pytest.mark.spec("NOTE-002", "NOTE-005", "NOTE-009", "NOTE-010", "PRF-010", "SES-007", "SES-011", "SES-016")
+@pytest.mark.spec("NOTE-002", "NOTE-005", "NOTE-009", "NOTE-010", "PRF-010", "SES-007", "SES-011", "SES-016", "API-248")
 @pytest.mark.parametrize("seed", range(3))
 async def test_a_turn_resumes_as_far_as_without_a_conductor(
     autojump_clock: trio.testing.MockClock, tmp_path: Path, seed: int
@@ -163,3 +163,20 @@ async def test_a_real_model_resumes_behind_a_question_and_a_note(
     assert all(stage.get("error") is None for row in rows for stage in row["detail"]["stages"])
     assert cached["raw"][1] > 32
     assert all(on > raw - 32 for on, raw in zip(cached["on"], cached["raw"], strict=True)), cached
+
+
+@pytest.mark.spec("SES-007", "NOTE-009")
+async def test_a_process_that_is_killed_loses_no_note(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> None:
+    """The caches outlive it here, so that the next turn's share of them tells whether its prompt has moved."""
+    said = [{"role": "user", "content": f"build a page {fake(say='done ' * 30, choose={'design_ui': 0.95})}"}]
+    engine = WarmFakeEngine(grid=GRID, max_len=60_000)
+    async with open_harness(engine=engine, conductor_config=tmp_path) as harness:
+        call = await harness.client.send(CHAT, {"messages": said})
+        await trio.sleep(1.5)  # and then it is left without a drain
+    said += [call.json["choices"][0]["message"], {"role": "user", "content": f"go on {fake(say='so')}"}]
+    async with open_harness(engine=engine, conductor_config=tmp_path) as harness:
+        after = (await harness.client.send(CHAT, {"messages": said})).json["usage"]
+        (row,) = await decisions(harness)
+    assert call.json["usage"]["prompt_tokens_details"]["hidden_tokens"] > 0
+    assert row["detail"]["notes"][0]["kind"] == "replayed"
+    assert after["prompt_tokens_details"]["cached_tokens"] > call.json["usage"]["prompt_tokens"]

@@ -11,8 +11,8 @@ import trio.testing
 
 import tandem
 from tandem.service import drain
-from tests.service.harness import chat, fake, open_harness
-from tests.service.test_plan import CHAT, CODE, TALK, SeenFake, decisions
+from tests.service.harness import Call, chat, fake, open_harness
+from tests.service.test_plan import CHAT, CODE, TALK, SeenFake, decisions, put
 
 CONTRACT = Path(tandem.__file__).parent / "contract" / "conductor-v1"
 
@@ -50,6 +50,26 @@ async def test_the_test_box(autojump_clock: trio.testing.MockClock, tmp_path: Pa
         assert (await harness.client.send("/v1/conductor/test", {"text": "a"})).status == 404
 
 
+@pytest.mark.spec("PRF-019", "ADR-002")
+async def test_the_test_box_shows_the_address_that_a_note_would_have(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    asked = {"text": f"Write a parser. {fake(choose={'code_edit': 0.9})}", "profile": "coding"}
+    async with open_harness(conductor_config=tmp_path) as harness:
+        document = (await harness.client.send("/v1/conductor/packages")).json["document"]
+        answer = next(each for each in document["packages"] if each["name"] == "coding-answer")
+        answer |= {"text": "Ask {tandem_url}/here."}
+        await put(harness, "packages", document)
+        call = await harness.client.send("/v1/conductor/test", asked, headers={"host": "localhost:8080"})
+        assert "Ask http://localhost:8080/here." in said(call)
+    async with open_harness(conductor_config=tmp_path, url="https://box.example") as harness:
+        assert "Ask https://box.example/here." in said(await harness.client.send("/v1/conductor/test", asked))
+
+
+def said(call: Call) -> str:
+    return "\n".join(part["text"] for part in call.json["note"])
+
+
 @pytest.mark.spec("NOTE-011", "API-236", "SES-008")
 async def test_what_only_the_model_read_can_be_exported(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> None:
     engine = SeenFake()
@@ -73,14 +93,16 @@ async def test_what_only_the_model_read_can_be_exported(autojump_clock: trio.tes
         assert "The same text as before" in text
         assert "@fake" not in text
         as_json = await harness.client.send("/v1/conductor/sessions/c:a/b c/export?format=json")
-        assert [event["id"] for event in as_json.json["events"]] == [row["id"] for row in rows]
+        assert [event["id"] for event in as_json.json["events"] if event["kind"] == "route"] == [
+            row["id"] for row in rows
+        ]
         assert (await harness.client.send("/v1/conductor/sessions/nobody/export")).status == 404
         assert (await harness.client.send("/v1/conductor/sessions/c:a/export?format=pdf")).status == 400
         listed = await harness.client.send("/v1/conductor/sessions")
         live = listed.json["sessions"][0]["live"]
         assert (live["client_kind"], live["class"], live["turns"], live["notes"]) == ("anon", "code_edit", 2, 1)
         timeline = await harness.client.send("/v1/conductor/sessions/c:a/b c")
-        assert len(timeline.json["events"]) == 2
+        assert len([event for event in timeline.json["events"] if event["kind"] == "route"]) == 2
 
 
 @pytest.mark.spec("NOTE-012")

@@ -52,7 +52,8 @@ async def test_what_runs(autojump_clock: trio.testing.MockClock, tmp_path: Path)
         assert body["contract_version"] == "1.0"
         assert (body["status"], body["model"], body["base_model"]) == ("ok", "TandemLLM", "fake")
         assert body["version"] == tandem.__version__
-        assert body["weights"] == dict(harness.engine.card.weights)
+        card = harness.engine.card
+        assert body["weights"] == {**card.weights, "tokenizer_sha256": card.tokenizer_sha256}
         assert (body["queue"]["running"], body["queue"]["waiting"], body["queue"]["max_queue"]) == (1, 1, 3)
         assert body["queue"]["slots"] == [{"slot": 0, "phase": "writing"}]
         assert body["totals"]["served"] == 1

@@ -6,14 +6,14 @@ import datetime
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from quart import Blueprint, Response
 
 from tandem.engine.decoding.generation import ReasoningCap
 from tandem.engine.decoding.seams import Reader
 from tandem.engine.grammar.constraints import CallsOrDocument
-from tandem.engine.text.closing import closing_ids
+from tandem.engine.text.closing import closing_ids, hidden_closing
 from tandem.engine.text.images import NO_IMAGES, LoadedImages
 from tandem.engine.text.model import Conversation
 from tandem.engine.text.prompt import Prompt
@@ -25,10 +25,11 @@ from tandem.http.context import SERVED_NAME, Context
 from tandem.http.endpoint import Asked, Endpoint
 from tandem.http.openai.answers import Answer, chat_body
 from tandem.http.openai.chunks import ChatStream
-from tandem.http.openai.formats import ReasoningFormat, choose_format, stop_scope, wants_blank_lines
+from tandem.http.openai.formats import ReasoningFormat, stop_scope, wants_blank_lines
 from tandem.http.openai.images import ImageRef, sight_of
 from tandem.http.openai.requests import ChatRequest, Defaults, conversation, parse_chat
 from tandem.http.openai.thinking import budget_row, resolve_cap
+from tandem.http.reasoning import reasoning_format
 
 __all__ = ["blueprint"]
 
@@ -76,15 +77,20 @@ class Chat(Endpoint[ChatRequest]):
             context.text,
             thinking=asked.prompt.thinking,
             stops=request.stops,
-            stop_scope=stop_scope(_format(asked, context), asked.kind, under_plan=asked.effects.under_plan),
-            calls=_codec(request, context) if request.offers_tools or rules.refuses_calls else None,
+            stop_scope=stop_scope(
+                reasoning_format(asked, context.settings), asked.kind, under_plan=asked.effects.under_plan
+            ),
+            calls=_codec(request, context, rules) if request.offers_tools or rules.refuses_calls else None,
             single_call=request.single_call,
             trims=isinstance(request.constraint, CallsOrDocument),
             rules=rules,
+            trace=None if asked.watch is None else asked.watch.trace,
         )
 
     def cap(self, asked: Asked[ChatRequest], context: Context) -> ReasoningCap | None:
-        closer = closing_ids(context.text)
+        # What the router decided to close is closed by a phrase that only the model reads (EFF-003).
+        is_hidden = asked.effects.decides_cap and asked.request.n == 1
+        closer, shown = hidden_closing(context.text) if is_hidden else (closing_ids(context.text), 0)
         tokens = resolve_cap(
             asked.request.budget,
             limit=asked.limit,
@@ -92,9 +98,12 @@ class Chat(Endpoint[ChatRequest]):
             closer=len(closer),
             wants_json=asked.request.wants_json,
         )
-        # What the router decided to close is closed by a phrase that only the model reads (EFF-003).
-        is_hidden = asked.effects.decides_cap and asked.request.n == 1
-        return None if tokens is None else ReasoningCap(tokens, closer, visible=not is_hidden)
+        if tokens is None:
+            return None
+        effects = asked.effects
+        why = "route" if effects.decides_cap and not effects.is_clients_cap else "client"
+        why = why if tokens == asked.request.budget.cap else "reserve"
+        return ReasoningCap(tokens, closer, visible=not is_hidden, shown=shown, why=why)
 
     def told_budget(self, asked: Asked[ChatRequest], cap: ReasoningCap | None, context: Context) -> Mapping[str, Any]:
         request = asked.request
@@ -107,7 +116,7 @@ class Chat(Endpoint[ChatRequest]):
         )
 
     def encoders(self, asked: Asked[ChatRequest], context: Context) -> _ChatEncoders:
-        format = _format(asked, context)
+        format = reasoning_format(asked, context.settings)
         blank_lines = wants_blank_lines(format, asked.kind, wants_json=asked.request.wants_json)
         return _ChatEncoders(asked, format, context.settings.reasoning_alias, blank_lines)
 
@@ -132,6 +141,7 @@ class _ChatEncoders:
             reasoning_format=self.format,
             reasoning_alias=self.alias,
             blank_lines=self.blank_lines,
+            lines=self.asked.lines,
         )
 
     def body(self, answers: Sequence[Answer]) -> bytes:
@@ -145,20 +155,8 @@ class _ChatEncoders:
             sampled=self.asked.effects.sampling.chosen,
             reasoning_format=self.format,
             reasoning_alias=self.alias,
+            lines=self.asked.lines,
         )
-
-
-def _format(asked: Asked[ChatRequest], context: Context) -> ReasoningFormat:
-    request = asked.request
-    server = context.settings.reasoning_format
-    by_kind = cast(Mapping[str, ReasoningFormat], dict(context.settings.client_reasoning))
-    return choose_format(
-        request.reasoning_format,
-        server,
-        asked.kind,
-        wants_json=request.wants_json,
-        plan_formats=by_kind if asked.effects.under_plan else None,
-    )
 
 
 def _rules(asked: Asked[ChatRequest]) -> ReadingRules:
@@ -171,13 +169,17 @@ def _rules(asked: Asked[ChatRequest]) -> ReadingRules:
         refuses_calls=is_free and not asked.request.offers_tools,
         drops_closers=is_free,
         mask=None if asked.mask is None else asked.mask.stage(),
+        holds=asked.watch is not None and asked.watch.holds,
     )
 
 
-def _codec(request: ChatRequest, context: Context) -> CallCodec:
-    """Calls go out as they are written unless a stop string may still cut them (API-113, API-120)."""
+def _codec(request: ChatRequest, context: Context, rules: ReadingRules) -> CallCodec:
+    """Calls go out as they are written unless a stop string may still cut them (API-113, API-120), or they are held:
+    a held one that is cut is a block for a check to see (MON-075, MON-079).
+    """
     codec = xml_calls if context.settings.tool_format == "xml" else pythonic_calls
-    return codec(request.tools, live=request.stream and not request.stops, new_id=_new_call_id)
+    is_live = request.stream and not request.stops and not rules.holds
+    return codec(request.tools, live=is_live, new_id=_new_call_id)
 
 
 def _new_call_id() -> str:

@@ -19,9 +19,9 @@ from tandem.http.completion import answer
 from tandem.http.context import SERVED_NAME, Context
 from tandem.http.endpoint import Asked, Endpoint, Head
 from tandem.http.openai.answers import Answer, completion_body
-from tandem.http.openai.chunks import CompletionStream
 from tandem.http.openai.images import ImageRef
 from tandem.http.openai.requests import CompletionRequest, parse_completion
+from tandem.http.openai.streams import CompletionStream
 
 __all__ = ["blueprint"]
 

@@ -16,6 +16,7 @@ from tandem.http.openai.errors import ApiError
 from tandem.http.query import Parameters
 from tandem.http.reading import read
 from tandem.http.responses import data_response
+from tandem.store.journal_overview import overview_query
 from tandem.store.journal_reads import Events, decisions_query, events_query, session_query, sessions_query
 
 __all__ = ["blueprint"]
@@ -38,6 +39,7 @@ async def events() -> Response:
         request_id=parameters.text("request_id"),
         since=parameters.whole("since", 0),
         before=parameters.whole("before", 1),
+        findings=parameters.switch("findings"),
     )
     limit = _limit(parameters)
     parameters.end()
@@ -53,6 +55,15 @@ async def decisions() -> Response:
     parameters.end()
     page = await read(here, decisions_query(session, before, limit))
     return data_response({"decisions": page.events, "next_before": page.next_before})
+
+
+@blueprint.get("/v1/conductor/overview")
+async def overview() -> Response:
+    here, parameters = _start()
+    profile = parameters.text("profile")
+    parameters.end()
+    now_ms = int(here.wall.now().timestamp() * 1e3)
+    return data_response(await read(here, overview_query(now_ms, profile)))
 
 
 @blueprint.get("/v1/conductor/sessions")

@@ -127,13 +127,9 @@ async def _shown(path: str) -> Response:
     parameters.end()
     key = await _known(keeper, path)
     found = await _ask(keeper, lambda reply: Show(key, number, reply))
-    if found is None and (number or key != "monitor"):
+    if found is None:
         raise ApiError(404, f"{key} has no version {number} that can be read", param="version")
-    answer: dict[str, Any] = (
-        {"document": None, "version": 0, "note": "", "created": None, "restored_from": None}
-        if found is None
-        else _version(found)
-    )
+    answer = _version(found)
     if key == "roles":
         answer["contracts"] = await _contracts(keeper)
     return data_response(answer)
@@ -258,9 +254,10 @@ def _version(version: Version) -> dict[str, Any]:
 async def _contracts(keeper: Ref[Any]) -> list[dict[str, Any]]:
     """Each role as it is read, with what it may share and which fields were filled in (ROL-005, ROL-006)."""
     documents: Documents = await _ask(keeper, Current)
-    return [_contract(role) for role in documents.contracts.values()]
+    tokenizer = context().card.tokenizer_sha256
+    return [_contract(role, tokenizer) for role in documents.contracts.values()]
 
 
-def _contract(role: RoleContract) -> dict[str, Any]:
+def _contract(role: RoleContract, tokenizer: str) -> dict[str, Any]:
     found = {name: getattr(role, name) for name in role.__slots__}
-    return {**found, "may_share": may_share(role, "")}
+    return {**found, "may_share": may_share(role, tokenizer)}

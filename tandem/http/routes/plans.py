@@ -6,6 +6,8 @@ Without --conductor-config there is no conductor, and none of these routes.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import trio
 from quart import Blueprint, Response, request
@@ -31,6 +33,7 @@ from tandem.http.openai.decode import decode_body
 from tandem.http.openai.plan_shapes import TEXT_CHARS, ConductorTest, PartShown, StageShown
 from tandem.http.query import Parameters
 from tandem.http.reading import read
+from tandem.http.record import address_of
 from tandem.http.responses import CONTRACT_VERSION, data_response, json_response
 from tandem.store.journal_reads import export_query
 
@@ -47,6 +50,9 @@ FORMATS = ("md", "json")
 async def test() -> Response:
     """Nothing is generated, and no session knows of it."""
     here, kit, documents = await _start()
+    kit = replace(
+        kit, url=here.settings.url or address_of({name.lower(): value for name, value in request.headers.items()})
+    )
     text, profile = await _asked()
     started = trio.current_time()
     headers = {} if profile is None else {"x-tandem-profile": profile}
@@ -83,7 +89,8 @@ async def export(key: str) -> Response:
         raise errors.ApiError(404, "the journal has no row of this session")
     if wanted == "json":
         return data_response(as_json(key, found))
-    answer = Response(as_markdown(key, found), content_type="text/markdown; charset=utf-8")
+    written = await here.blocking.run("usage", as_markdown, key, found)
+    answer = Response(written, content_type="text/markdown; charset=utf-8")
     answer.headers["Cache-Control"] = "no-store"
     return answer
 

@@ -43,6 +43,7 @@ ROUTES = [
     ("GET", "/v1/conductor/events", DASHBOARD),
     ("GET", "/v1/conductor/router/versions", DASHBOARD),
     ("GET", "/v1/conductor/sessions/k", DASHBOARD),
+    ("GET", "/v1/conductor/watch", DASHBOARD),
     ("GET", "/v1/conductor/sessions/k/export", ADMIN),
     ("GET", "/v1/conductor/sessions/a/b/export", ADMIN),
     ("PUT", "/v1/conductor/profiles/coding", ADMIN),

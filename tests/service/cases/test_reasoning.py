@@ -257,7 +257,7 @@ async def test_b04_a_block_the_model_opens_itself_is_capped(
     ],
 )
 @STREAMED
-@pytest.mark.spec("API-088", "API-095", "API-103")
+@pytest.mark.spec("API-088", "API-095", "API-103", "API-099", "OBS-043")
 async def test_b05_every_shape_is_a_budget(
     autojump_clock: trio.testing.MockClock,
     caplog: pytest.LogCaptureFixture,

@@ -55,11 +55,12 @@ def one(schema: Any) -> dict[str, Any]:
 
 @STREAMED
 @BLOCK
-@pytest.mark.spec("API-132", "API-133", "ENG-091", "API-105")
+@pytest.mark.spec("API-132", "API-133", "ENG-091", "API-105", "OBS-043")
 async def test_g01_calls_first_and_the_document_after_their_results(
-    autojump_clock: trio.testing.MockClock, stream: bool, block: int
+    autojump_clock: trio.testing.MockClock, stream: bool, block: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The same settings on both turns; the second finds all of the first."""
+    caplog.set_level("INFO")
     async with open_harness(engine=Recording()) as harness:
         fields: dict[str, Any] = {"stream": stream, "tools": [WEATHER], **schema_format(T)}
         call = written("get_weather", city="Rome")
@@ -73,6 +74,8 @@ async def test_g01_calls_first_and_the_document_after_their_results(
             second = await take_turn(harness, [asked, returned(first.said), result], **fields)
             assert (second.said.content, second.said.calls, second.said.finish) == ('{"t": 21}', [], "stop")
             assert shared(first.whole, second.prompt) == len(first.whole)
+    lines = [message.split()[2] for message in caplog.messages if message.startswith("[structured]")]
+    assert lines == ["branch=calls", "branch=document"] * 2
 
 
 @STREAMED
