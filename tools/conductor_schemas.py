@@ -9,6 +9,9 @@ from typing import Any
 import msgspec
 
 from tandem.conductor.documents.parsing import TYPES
+from tandem.conductor.monitor import rules as _rules  # noqa: F401  (registers them)
+from tandem.conductor.monitor.schema import policy_schema
+from tandem.conductor.monitor.tier0 import registered
 from tandem.http.openai import document_shapes as shapes
 from tandem.http.openai import package_shapes, plan_shapes
 
@@ -32,6 +35,7 @@ ANSWERS: dict[str, Any] = {
 def schemas() -> dict[str, dict[str, Any]]:
     """Every schema by the name of its file."""
     found: dict[str, dict[str, Any]] = {kind: _schema(f"The {kind} document", type_) for kind, type_ in TYPES.items()}
+    found["monitor"] = policy_schema(registered())  # what its rules declare (MON-017)
     found |= {name: _schema(f"The answer {name}", type_) for name, type_ in ANSWERS.items()}
     return {f"{name}.schema.json": schema for name, schema in found.items()}
 

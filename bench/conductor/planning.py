@@ -83,8 +83,8 @@ def planning_report(text: TextModel, *, count: int = 200, rounds: int = 7) -> Re
         ("step", *SITUATIONS),
         tuple(rows),
         (
-            "aims: 100 ms at first sight, 1 ms seen before (RTR-029)",
-            "a user turn asks its class and package here; place copies the prompt's ids once more",
+            "aims: 100 ms at first sight, 1 ms seen before, the median of a turn that asks nothing (RTR-029)",
+            "a user turn asks its class and package here; place copies the prompt's ids once",
         ),
     )
 

@@ -7,7 +7,8 @@ its own and begins with nothing. What a fixture's model answers is forced into t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
@@ -15,12 +16,13 @@ from typing import Any, Literal, TypeAlias, get_args
 from bench.conductor.desk import DAY, Desk, Served
 from bench.conductor.fixtures import Fixture, Request, requests
 from tandem.bench.report import Report
+from tandem.conductor.router.effort import LEVELS
 from tandem.conductor.router.plan import Answer, Question
 from tandem.conductor.sessions import Sessions, dump_sessions, load_sessions
 from tandem.engine.text.model import Conversation, TextModel
 from tandem.engine.text.prompt import Prompt
 
-__all__ = ["MODES", "Mode", "Opened", "Turn", "agree", "replayed", "report"]
+__all__ = ["MODES", "Mode", "Opened", "Turn", "agree", "alone", "efforts", "replayed", "report"]
 
 Mode: TypeAlias = Literal["on", "shadow", "raw"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -44,6 +46,8 @@ class Turn:
     class_id: str | None
     stays: bool
     """What a plan may not change: no directory moved out of the tools."""
+    effort: str | None = None
+    """The level that the turn ran with; None where none was decided, or a server alone knows."""
 
 
 def replayed(
@@ -100,6 +104,7 @@ class _Replay:
             None if resumed is None else prompt.client_tokens_before(resumed),
             served.plan.class_decision.class_id if served.plan.class_decision else None,
             not self._fixture.moves,
+            served.plan.effort.level if served.plan.effort is not None else None,
         )
 
     def _answer(self, request: Request, served: Served) -> tuple[int, ...]:
@@ -169,6 +174,12 @@ def _less(one: int | None, other: int | None) -> int:
     return 0 if one is None or other is None else other - one
 
 
+def efforts(turns: Iterable[Turn]) -> str:
+    """How many of them ran at each level (EFF-018)."""
+    counts = Counter(turn.effort or "none" for turn in turns)
+    return ", ".join(f"{level} {counts[level]}" for level in (*LEVELS, "none") if counts[level])
+
+
 def report(name: str, fixture: Fixture, modes: dict[Mode, list[Turn]], grid: int = 0) -> Report:
     rows = []
     for turns in zip(*(modes[mode] for mode in MODES), strict=True):
@@ -182,9 +193,17 @@ def report(name: str, fixture: Fixture, modes: dict[Mode, list[Turn]], grid: int
         fixture.about,
         f"the three agree{within}" if not apart else f"the three do not agree in {', '.join(apart)}",
     ]
+    if any(turn.effort for turn in modes["on"]):
+        notes.append(f"turns at each level of effort: {efforts(modes['on'])}")
     if fixture.moves:
         notes.append("a directory that moves out of the tools saves what raw reads again, and is counted at its turn")
     return Report(f"Session {name}: cached share of a turn's prompt", COLUMNS, tuple(rows), tuple(notes))
+
+
+def alone(name: str, mode: Mode, turns: Sequence[Turn]) -> Report:
+    """The table of one mode, which nothing is compared with."""
+    rows = [(turn.what, f"{turn.prompt:,}", f"{turn.hidden:,}", _share(turn)) for turn in turns]
+    return Report(f"Session {name}: cached share of a turn's prompt", ("turn", "tokens", "hidden", mode), tuple(rows))
 
 
 COLUMNS = ("turn", "class", "tokens", "hidden", *MODES)

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from bench.conductor.fixtures import fixtures
 from bench.conductor.remote import replayed_by
-from bench.conductor.replay import MODES, agree, replayed, report
+from bench.conductor.replay import MODES, Mode, Turn, agree, alone, efforts, replayed, report
 from bench.resume import engine_of
 from tandem.bench.report import RESULTS, keep, machine, render
 from tandem.bench.subject import BenchError
@@ -38,15 +38,26 @@ GRID = 1024
 @click.option("--key", envvar="TANDEM_BENCH_KEY", help="Its key.")
 @click.option("--model", type=click.Path(path_type=Path), help="Checkpoint.  [default: the embedded model]")
 @click.option("--threads", type=click.IntRange(1, 1024), help="Threads of the engine.")
+@click.option(
+    "--x-tandem", "only", type=click.Choice(MODES), help="With --url: this mode alone; raw: the engine's own."
+)
 @click.option("--session", "names", type=click.Choice(sorted(fixtures())), multiple=True, help="Only these.")
 @click.option("--write", "keeps", is_flag=True, help="Keep the tables under bench/results/.")
 def command(
-    url: str | None, key: str | None, model: Path | None, threads: int | None, names: tuple[str, ...], keeps: bool
+    url: str | None,
+    key: str | None,
+    model: Path | None,
+    threads: int | None,
+    only: Mode | None,
+    names: tuple[str, ...],
+    keeps: bool,
 ) -> None:
     """The cached share of each turn with the conductor on, in shadow and raw. Ends with 1 where they do not agree."""
     here, console = machine(), Console()
     chosen = {name: one for name, one in fixtures().items() if not names or name in names}
-    tables, apart, grid = [], 0, GRID
+    if only is not None and url is None:
+        raise click.UsageError("--x-tandem is sent to a server: name it by --url")
+    tables, apart, grid, ran = [], 0, GRID, list[Turn]()
     engine: TorchEngine | None = None
     if url is None:
         path, threads = model or embedded.find(Settings().state_dir), threads or default_threads()
@@ -54,6 +65,11 @@ def command(
         grid = engine.card.anchor_grid
     for name, fixture in chosen.items():
         try:
+            if only is not None:
+                turns = replayed_by(url or "", key, fixture, only)
+                tables.append(alone(name, only, turns))
+                render(tables[-1], console)
+                continue
             if engine is None:
                 modes = {mode: replayed_by(url or "", key, fixture, mode) for mode in MODES}
             else:
@@ -65,10 +81,14 @@ def command(
         except BenchError as error:
             raise click.ClickException(str(error)) from None
         apart += len(agree(modes, grid))
+        ran += modes["on"]
         tables.append(report(name, fixture, modes, grid))
         render(tables[-1], console)
     served = f"server {url}" if engine is None else f"model {engine.card.name}, grid {grid}"
-    lines = (served, *here.lines(None if engine is None else threads))
+    suite = (
+        (f"turns at each level of effort, all sessions: {efforts(ran)}",) if any(each.effort for each in ran) else ()
+    )
+    lines = (*suite, served, *here.lines(None if engine is None else threads))
     for line in lines:
         console.print(line, markup=False, highlight=False)
     if keeps:

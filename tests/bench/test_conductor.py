@@ -7,14 +7,19 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from bench.conductor import remote
 from bench.conductor.asking import InProcess, Server
 from bench.conductor.desk import documents_in_use
 from bench.conductor.fixtures import Fixture, fixtures, requests
 from bench.conductor.labelled import Labelled, labelled_prompts, messages_of, text_of
 from bench.conductor.planning import conversation, planning_report
-from bench.conductor.replay import MODES, Mode, Turn, agree, replayed, report
+from bench.conductor.replay import MODES, Mode, Turn, agree, efforts, replayed, report
+from bench.conductor.sessions_command import command as sessions
 from bench.conductor.tally import Judged, judged, reports
+from bench.smoke import smoke
+from tandem.bench.subject import BenchError
 from tandem.conductor.router.modelfit import NO_FIT, ModelFit
 from tandem.conductor.router.plan import StageResult
 from tandem.engine.fake import FakeEngine, FakeText
@@ -129,9 +134,49 @@ def test_on_shadow_and_raw_agree(name: str) -> None:
     assert all(turn.hidden == 0 and turn.class_id is None for turn in raw)
     assert any(turn.hidden for turn in on)
     assert {turn.class_id for turn in on} > {None} or name in ("plain", "terminal")
-    assert len(report(name, fixture, modes).rows) == len(on) + 1
+    table = report(name, fixture, modes)
+    assert len(table.rows) == len(on) + 1
+    told = [note for note in table.notes if note == f"turns at each level of effort: {efforts(on)}"]
+    assert len(told) == any(turn.effort for turn in on)
     if fixture.moves:
         assert sum(turn.possible or 0 for turn in on) > sum(turn.possible or 0 for turn in raw)
+
+
+@pytest.mark.spec("EFF-018")
+def test_turns_are_counted_by_their_level() -> None:
+    """Of a run, and of the suite, which is all its runs."""
+    turns = replayed(fixtures()["opencode"], "on", FakeText(), None)
+    counts = Counter(turn.effort or "none" for turn in turns)
+    assert len(counts) > 1
+    assert sum(counts.values()) == len(turns)
+    assert set(efforts(turns).split(", ")) == {f"{level} {count}" for level, count in counts.items()}
+    assert set(efforts([*turns, *turns]).split(", ")) == {f"{level} {2 * count}" for level, count in counts.items()}
+
+
+@pytest.mark.spec("PRF-024")
+def test_commands_ask_for_the_engines_own_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[dict[str, str]] = []
+    usage = {"prompt_tokens": 9, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 4}}
+    choice: dict[str, Any] = {"finish_reason": "stop", "message": {"content": "x"}}
+    told = {"choices": [choice], "usage": usage}
+
+    def send(_address: str, _key: str | None, _body: Any, headers: dict[str, str]) -> dict[str, Any]:
+        sent.append(headers)
+        return told
+
+    table = smoke("http://here:1/", None, "raw", send=send)
+    assert {headers["X-Tandem"] for headers in sent} == {"raw"}
+    assert table.rows[0] == ("chat", "stop", "9", "4", "0", "3", "-")
+    assert "profile may have answered" in smoke("http://here:1/", send=send).notes[0]
+    assert sent[-1] == {}
+    sent.clear()
+    monkeypatch.setattr(remote, "post", send)
+    called = CliRunner().invoke(sessions, ["--url", "http://here:1", "--x-tandem", "raw", "--session", "plain"])
+    assert (called.exit_code, {headers["X-Tandem"] for headers in sent}) == (0, {"raw"}), called.output
+    assert CliRunner().invoke(sessions, ["--x-tandem", "raw"]).exit_code == 2
+    choice["finish_reason"] = "error"
+    with pytest.raises(BenchError, match="it ended with error"):
+        smoke("http://here:1", send=send)
 
 
 def test_what_does_not_agree_is_named() -> None:
