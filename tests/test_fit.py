@@ -17,7 +17,7 @@ from tandem.serve import run
 CARD = replace(FakeEngine().card, name="M", conductor={"lean": True, "questions": False})
 
 
-@pytest.mark.spec("FIT-004")
+@pytest.mark.spec("FIT-004", "OBS-043")
 def test_the_declaration_is_read_and_one_line_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         fit = model_fit(Settings(conductor_config=Path("c")), CARD)

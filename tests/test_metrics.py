@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from tandem.conductor.monitor.events import MonitorEvent
 from tandem.metrics import CONTENT_TYPE, CacheReading, Metrics, Readings, TurnsReading, route_of, up_page
 from tandem.metrics.labels import FINISH_REASONS, LANES, REFUSALS, ROUTES
 from tests.store.samples import outcome
@@ -336,3 +337,39 @@ def test_two_services_count_apart() -> None:
     one.ended(outcome(**ANSWERED))
     assert samples(one)["tandem_request_success_total"] == 1
     assert samples(other)["tandem_request_success_total"] == 0
+
+
+@pytest.mark.spec("OBS-037", "OBS-035")
+def test_what_the_monitor_decides() -> None:
+    metrics = Metrics()
+    assert "tandem_conductor" not in metrics.page(Readings()).decode()
+    close = MonitorEvent(
+        task="D1",
+        rule="reasoning_loop",
+        tier=0,
+        sp="SP1",
+        mode="act",
+        decision="CLOSE_REASONING",
+        acted="CLOSE_REASONING",
+        reason="loop(period)",
+        hidden_tokens=12,
+        reasoning_cut=577,
+    )
+    asked = replace(close, task="E2", tier=1, decision="PASS", acted=None, hidden_tokens=0, detail={"questions": 2})
+    ended = replace(close, task="D3", decision="GIVE_UP", acted="GIVE_UP", hidden_tokens=0, reasoning_cut=None)
+    for event in (close, asked, ended, replace(close, decision="OUTCOME", acted=None, hidden_tokens=0)):
+        metrics.monitored(event)
+    metrics.journal_lost(3)
+    lines = metrics.page(Readings()).decode().splitlines()
+    assert {line.removeprefix("tandem_conductor_") for line in lines if line.startswith("tandem_conductor_")} == {
+        'decisions_total{decision="CLOSE_REASONING",mode="act",task="D1"} 1.0',
+        'decisions_total{decision="PASS",mode="act",task="E2"} 1.0',
+        'decisions_total{decision="GIVE_UP",mode="act",task="D3"} 1.0',
+        'actions_total{action="CLOSE_REASONING",task="D1"} 1.0',
+        'actions_total{action="GIVE_UP",task="D3"} 1.0',
+        "hidden_tokens_total 12.0",
+        'gave_up_total{task="D3"} 1.0',
+        'questions_total{task="E2"} 2.0',
+        'reasoning_tokens_cut_total{task="D1"} 577.0',
+        "journal_dropped_total 3.0",
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from tandem.actors.live import LiveMessage
 from tandem.actors.outbox import Deltas
 from tandem.actors.queue import QueueMessage
 from tandem.actors.session_file import SessionFileMessage
-from tandem.actors.store import StoreMessage
+from tandem.actors.store import Journal, StoreMessage
 from tandem.actors.watchdog import WatchdogMessage
 from tandem.conductor.masking.scan import SecretCache
 from tandem.conductor.misses import Misses
@@ -41,6 +41,7 @@ from tandem.http.openai import errors
 from tandem.identity import Identity
 from tandem.log import LogBook
 from tandem.metrics import Metrics
+from tandem.store.journal import HiddenText, JournalRow
 
 if TYPE_CHECKING:  # Pillow and the fetch are loaded where a model sees
     from tandem.http.images import ImageLoader
@@ -183,6 +184,11 @@ class Context:
     """Who watches; `readers.count("live")` and `readers.count("log")` are the gauges of OBS-036."""
     access: Access = field(default_factory=Access)
     failed_sign_ins: Failures = field(default_factory=Failures)
+
+    def journal(self, rows: Sequence[JournalRow], texts: Sequence[HiddenText] = ()) -> None:
+        """Rows for the journal. It delays nobody: what finds its inbox full is lost, and counted (OBS-037)."""
+        if not self.store.offer(Journal(tuple(rows), tuple(texts))):
+            self.metrics.journal_lost(len(rows))
 
 
 def context() -> Context:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tandem.actors.store import FillChecker, FillOutcome, Journal
+from tandem.actors.store import FillChecker, FillOutcome
 from tandem.conductor.masking.scan import secrets_of
 from tandem.conductor.router.deltas import answered
 from tandem.conductor.router.digest import digest, newest_user_text
@@ -56,7 +56,7 @@ def journal_plan(here: Context, record: RequestRecord, planned: Planned) -> None
         told = f"{checker.verdict} {checker.name}"
         here.store.offer(FillChecker(row.session_key, record.request_id, told))
     row = replace(row, detail=_unsecret(row.detail, prepared))
-    here.store.offer(Journal((_event(here, record, row, planned.ms),), texts))
+    here.journal([_event(here, record, row, planned.ms)], texts)
     here.metrics.planned(row.decision, row.mode, placed.prompt.hidden_tokens)
 
 

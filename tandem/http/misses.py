@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from dataclasses import asdict
 
-from tandem.actors.store import Journal
 from tandem.conductor.misses import Miss, Turn, find_miss
 from tandem.http.context import Context
 from tandem.http.record import RequestRecord
@@ -36,7 +35,7 @@ async def tell_miss(context: Context, record: RequestRecord) -> None:
         return
     if miss is not None:
         log.info("[cache] %s %s", record.request_id, miss.words)
-        context.store.offer(Journal((_row(context, record, turn, miss),)))
+        context.journal([_row(context, record, turn, miss)])
 
 
 def _row(context: Context, record: RequestRecord, turn: Turn, miss: Miss) -> JournalRow:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tandem.actors.store import Journal
 from tandem.conductor.documents import Mode
 from tandem.conductor.monitor.actions import ACTS, Action
 from tandem.conductor.monitor.events import MonitorEvent
@@ -188,7 +187,7 @@ def tell_events(here: Context, whose: Whose, events: Sequence[MonitorEvent]) -> 
             row, text = _noted(here, whose, fault("label", whose.mode, error, event.task), ts_ms)
         rows.append(row)
         texts += [text] if text is not None else []
-    here.store.offer(Journal(tuple(rows), tuple(texts)))
+    here.journal(rows, texts)
 
 
 def fault(sp: Literal["SP4", "label"], mode: Mode, error: Exception, task: str = "monitor") -> MonitorEvent:

@@ -28,6 +28,7 @@ CONDUCTOR: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "questions": ("Questions put to the served model.", ("task",)),
     "question_failures": ("Those of them that had no answer.", ("task",)),
     "reasoning_tokens_cut": ("Tokens of reasoning at which the monitor closed it.", ("task",)),
+    "journal_dropped": ("Rows of the journal that found no place.", ()),
 }
 """The series of OBS-037: what each counts, and its labels."""
 
@@ -71,6 +72,10 @@ class Metrics:
     def monitored(self, event: MonitorEvent) -> None:
         """The monitor has decided something."""
         self._conductor.monitored(event)
+
+    def journal_lost(self, rows: int) -> None:
+        """Rows of the conductor's journal found no place."""
+        self._conductor.journal_lost(rows)
 
     def page(self, readings: Readings) -> bytes:
         """Everything counted, and what was read for this scrape, in the text format 0.0.4."""
@@ -179,6 +184,9 @@ class _Conductor:
     def monitored(self, event: MonitorEvent) -> None:
         for growth in on_conductor_event(event):
             self._grow(growth.series, growth.labels, growth.by)
+
+    def journal_lost(self, rows: int) -> None:
+        self._grow("journal_dropped", {}, rows)
 
     def _grow(self, series: str, labels: Mapping[str, str], by: float = 1) -> None:
         if not self._series:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tandem.conductor.monitor.state import remembered
 from tandem.conductor.router.notes import LiveNote
-from tandem.conductor.sessions.view import SessionDelta, SessionView, SizeSignals
+from tandem.conductor.sessions.view import Answered, SessionDelta, SessionView, SizeSignals
 
 __all__ = ["changed"]
 

@@ -22,7 +22,7 @@ def desk(**more: Any) -> Desk:
     return Desk(headers={"x-session-id": "a"}, **more)
 
 
-@pytest.mark.spec("SMP-001")
+@pytest.mark.spec("SMP-001", "API-177")
 def test_the_same_conversation_again_is_a_regenerate() -> None:
     box = desk()
     assert said(box.serve(FIRST, answer=ANSWER)) is None
@@ -33,7 +33,7 @@ def test_the_same_conversation_again_is_a_regenerate() -> None:
     assert said(box.serve(SECOND)) == "regenerate"
 
 
-@pytest.mark.spec("SMP-001")
+@pytest.mark.spec("SMP-001", "API-177")
 def test_so_is_a_prefix_that_was_answered_and_one_whose_answer_was_stopped() -> None:
     box = desk()
     box.serve(FIRST)
@@ -43,7 +43,7 @@ def test_so_is_a_prefix_that_was_answered_and_one_whose_answer_was_stopped() -> 
     assert said(box.serve(SECOND)) == "regenerate"
 
 
-@pytest.mark.spec("SMP-001")
+@pytest.mark.spec("SMP-001", "API-177")
 def test_another_system_prompt_and_a_missing_reasoning_do_not_matter() -> None:
     box = desk()
     thought = {**ANSWER, "content": "<think>hm</think>A wren."}
@@ -51,7 +51,7 @@ def test_another_system_prompt_and_a_missing_reasoning_do_not_matter() -> None:
     assert said(box.serve([system("Now in German."), FIRST[1], ANSWER, user("Another")])) == "regenerate"
 
 
-@pytest.mark.spec("SMP-001")
+@pytest.mark.spec("SMP-001", "API-177")
 def test_what_is_no_regenerate() -> None:
     box = desk()
     box.serve(SECOND, answer=ANSWER)
@@ -74,7 +74,7 @@ def test_only_chat_clients_are_matched(kind: ClientKind) -> None:
     assert said(again) is None
 
 
-@pytest.mark.spec("SMP-001")
+@pytest.mark.spec("SMP-001", "API-177")
 def test_a_day_later_it_is_forgotten_and_only_the_last_32_are_kept() -> None:
     box = desk()
     box.serve(FIRST, now=0.0)
