@@ -314,6 +314,12 @@ class Settings:
     usage_default: bool = _setting(
         OnOff(), True, group=ANSWERS, help="Send usage and timings on a stream that did not ask for them."
     )
+    no_repeat_ngram: int = _setting(
+        Whole(0, 1024),
+        0,
+        group=ANSWERS,
+        help="no_repeat_ngram_size of requests that send none, also where a plan drops a client's; 0 is none.",
+    )
     regenerate: bool = _setting(
         OnOff(), True, group=ANSWERS, help="Sample a turn that is asked for again, so that its answer is another one."
     )

@@ -339,7 +339,7 @@ def test_two_services_count_apart() -> None:
     assert samples(other)["tandem_request_success_total"] == 0
 
 
-@pytest.mark.spec("OBS-037", "OBS-035")
+@pytest.mark.spec("OBS-037", "OBS-035", "OBS-023")
 def test_what_the_monitor_decides() -> None:
     metrics = Metrics()
     assert "tandem_conductor" not in metrics.page(Readings()).decode()
@@ -357,13 +357,15 @@ def test_what_the_monitor_decides() -> None:
     )
     asked = replace(close, task="E2", tier=1, decision="PASS", acted=None, hidden_tokens=0, detail={"questions": 2})
     ended = replace(close, task="D3", decision="GIVE_UP", acted="GIVE_UP", hidden_tokens=0, reasoning_cut=None)
-    for event in (close, asked, ended, replace(close, decision="OUTCOME", acted=None, hidden_tokens=0)):
+    outcome = replace(close, decision="OUTCOME", acted=None, hidden_tokens=0, detail={"checks": {"shadow": {"D1b": 4}}})
+    for event in (close, asked, ended, outcome):
         metrics.monitored(event)
     metrics.journal_lost(3)
     lines = metrics.page(Readings()).decode().splitlines()
     assert {line.removeprefix("tandem_conductor_") for line in lines if line.startswith("tandem_conductor_")} == {
         'decisions_total{decision="CLOSE_REASONING",mode="act",task="D1"} 1.0',
         'decisions_total{decision="PASS",mode="act",task="E2"} 1.0',
+        'decisions_total{decision="PASS",mode="shadow",task="D1b"} 4.0',
         'decisions_total{decision="GIVE_UP",mode="act",task="D3"} 1.0',
         'actions_total{action="CLOSE_REASONING",task="D1"} 1.0',
         'actions_total{action="GIVE_UP",task="D3"} 1.0',

@@ -134,7 +134,8 @@ class _Handling(Generic[RequestT]):
         return self._asked(request, planned)
 
     def _asked(self, request: RequestT, planned: Planned) -> Asked[RequestT]:
-        request, record = applied(request, planned.effects), self._record
+        record, ngram = self._record, self._context.settings.no_repeat_ngram
+        request = applied(request, planned.effects, ngram=ngram)
         record.limit, record.prompt, record.rules = planned.limit, planned.prompt, request.rules
         asked = Asked(
             request=request,

@@ -66,13 +66,15 @@ class Planned:
     """There is no plan yet: it waits for the answer of this, under the grant. All else here is what is known before."""
 
 
-def applied(request: RequestT, effects: Effects) -> RequestT:
-    """The request as its plan has it sampled and capped; itself where the plan leaves that alone."""
+def applied(request: RequestT, effects: Effects, *, ngram: int = 0) -> RequestT:
+    """The request as its plan has it sampled and capped; itself where the plan leaves that alone. `ngram` is the
+    server's own `no_repeat_ngram_size`, where the client's is dropped or was not sent (SMP-009).
+    """
     rules, sampling = request.rules, effects.sampling
     if sampling.rules:
         rules = replace(rules, **sampling.rules)
-    if effects.drop_ngram:
-        rules = replace(rules, no_repeat_ngram=0)
+    if effects.drop_ngram or (ngram and not request.sends_ngram):
+        rules = replace(rules, no_repeat_ngram=ngram)
     if rules is not request.rules:
         request = replace(request, rules=rules)
     if effects.decides_cap and isinstance(request, ChatRequest):

@@ -12,6 +12,7 @@ import torch
 from tandem.engine.checks import self_check
 from tandem.engine.decoding.torch_engine import TorchEngine
 from tandem.engine.errors import CheckpointError
+from tandem.engine.fake.text import FakeText
 from tandem.engine.load import build_engine, load_engine
 from tandem.engine.models.formats import CPU_WEIGHTS, CpuWeights
 from tandem.engine.models.llama import load_llama
@@ -153,7 +154,7 @@ def test_a_window_that_memory_cannot_hold_ends_the_load(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(model, "new_state", no_memory)
     with pytest.raises(CheckpointError, match="--max-len"):
-        build_engine(model, None)  # type: ignore[arg-type]
+        build_engine(model, FakeText())
 
 
 def test_the_cpu_path_imports_neither_cuda_nor_triton() -> None:

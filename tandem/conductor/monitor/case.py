@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -68,6 +69,8 @@ class Case:
         self.acts = acts
         self.has_plan = has_plan
         self.trace = Trace()
+        self.silent: Counter[tuple[TaskMode, str]] = Counter()
+        """Checks that found nothing, by mode and task: they have no row of their own (OBS-023)."""
         self.progress = progressed(session, req)
         new = None if self.progress == session.progress else self.progress
         self.record = Record(new_records(req.messages, session, req.now), req.now, new)
@@ -121,6 +124,7 @@ class Case:
         except Exception as error:
             self.failed(task, point, error)
             return None
+        self.silent[task.mode, task.id] += found is None
         return found
 
     def failed(self, task: Task, point: str, error: Exception) -> None:

@@ -29,6 +29,10 @@ def on_conductor_event(event: MonitorEvent) -> tuple[Growth, ...]:
     found: list[Growth] = []
     if event.decision not in BOOKKEEPING:
         found.append(Growth("decisions", {**of_task, "decision": event.decision, "mode": event.mode}))
+    for mode, silent in event.detail.get("checks", {}).items():
+        found += [
+            Growth("decisions", {"task": task, "decision": "PASS", "mode": mode}, by) for task, by in silent.items()
+        ]
     if event.acted is not None:
         found.append(Growth("actions", {**of_task, "action": event.acted}))
     if event.acted == "GIVE_UP":

@@ -44,9 +44,23 @@ def finished(case: Case, finish: Finish, now: float) -> None:
     for task in case.tasks:
         if (at_end := case.rule(task).at_end) is not None:
             _label(case, task, at_end)
-    detail = {"acts": case.acts.count, "hidden_tokens": case.record.hidden_tokens, "calls": case.trace.calls}
+    detail = {
+        "acts": case.acts.count,
+        "hidden_tokens": case.record.hidden_tokens,
+        "calls": case.trace.calls,
+        "checks": _checks(case),
+    }
     case.record.note(case.event(task="request", sp="label", decision="OUTCOME", reason=finish.reason, detail=detail))
     case.record.ended(acts=(now,) * case.acts.count, reasoning=_reasoning(case), at=now)
+
+
+def _checks(case: Case) -> dict[str, dict[str, int]]:
+    """How many checks found nothing, by mode and task."""
+    found: dict[str, dict[str, int]] = {}
+    for (mode, task), count in case.silent.items():
+        if count:
+            found.setdefault(mode, {})[task] = count
+    return found
 
 
 def unheard(case: Case, now: float) -> None:

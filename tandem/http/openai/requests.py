@@ -75,6 +75,8 @@ class Request:
     """What the answer must be; of a chat, once its reasoning has ended."""
     sampled: frozenset[str] = frozenset()
     """The fields of sampling that the client sent, which a plan leaves alone (SMP-003)."""
+    sends_ngram: bool = False
+    """`no_repeat_ngram_size` is the client's; else the server's default holds (ENG-079)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +218,7 @@ def _common(body: Mapping[str, Any], is_token: Callable[[int], bool], logprobs: 
         "stops": read_stops(body.get("stop")),
         "rules": read_rules(body, is_token, logprobs),
         "sampled": frozenset(name for name in SAMPLING if body.get(name) is not None),
+        "sends_ngram": body.get("no_repeat_ngram_size") is not None,
     }
 
 

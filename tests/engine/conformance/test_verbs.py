@@ -93,6 +93,7 @@ def drive(engine: Any, prompt: Prompt) -> None:
     engine.synchronise()
     engine.close(seq)
     ids, rows = engine.resident()
+    assert list(engine.written()) == [], "no session was named"
     assert tuple(ids[: len(prompt.ids)]) == prompt.ids
     assert rows == len(prompt.ids)
     assert engine.worst_case(len(prompt.ids), 10) >= 0
