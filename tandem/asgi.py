@@ -24,6 +24,7 @@ import trio
 
 from tandem.build import find_model, open_parts
 from tandem.config import Settings
+from tandem.draining import drain
 from tandem.http import connection
 from tandem.http.access.hosts import machine_names
 from tandem.http.access.rules import Access
@@ -32,7 +33,7 @@ from tandem.http.edge import AsgiApp, Receive, Scope, Send
 from tandem.log import setup_logging
 from tandem.secrets import read_secrets
 from tandem.serve import SWITCH_S
-from tandem.service import drain, open_service
+from tandem.service import open_service
 from tandem.state import open_state
 
 __all__ = ["AsgiService", "app"]

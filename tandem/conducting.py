@@ -1,5 +1,5 @@
-"""What the service starts with --conductor-config: the documents actor, and who is told of a change; what planners are
-given; the sessions, which go on over a restart (NOTE-009).
+"""The conductor's part of a service: the documents actor, and who is told of a change; the monitor and its pushes; what
+planners are given; the sessions, which go on over a restart (NOTE-009).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from tandem.actors.documents import DocumentKeeper
 from tandem.actors.keeper import Configure, KeeperMessage
-from tandem.actors.kit import Blocking, Ref, WallClock
+from tandem.actors.kit import Actor, Blocking, Ref, WallClock
 from tandem.actors.notifier import Notifier, Push
 from tandem.actors.session_file import SessionFile
 from tandem.actors.store import Store
@@ -28,16 +28,7 @@ from tandem.engine.text.reading.calls import pythonic_calls, xml_calls
 from tandem.engine.verbs import ModelCard
 from tandem.fit import model_fit
 
-__all__ = [
-    "SessionMonitor",
-    "check_policy",
-    "conductor_kit",
-    "document_keeper",
-    "open_sessions",
-    "push_notifier",
-    "session_keeper",
-    "session_monitor",
-]
+__all__ = ["Conducting", "check_policy", "open_conducting"]
 
 log = logging.getLogger(__name__)
 
@@ -61,13 +52,54 @@ class Parts(Protocol):
     def store(self) -> Store: ...
 
 
-def conductor_root(settings: Settings, parts: Parts) -> Path | None:
+@dataclass(frozen=True, slots=True)
+class Conducting:
+    """What there is of it: all but the sessions is None where the settings ask for none."""
+
+    settings: Settings
+    blocking: Blocking
+    monitor: Monitor | None
+    documents: DocumentKeeper | None
+    sessions: Sessions
+    session_file: SessionFile | None
+    kit: Kit | None
+
+    @property
+    def actors(self) -> list[Actor[Any]]:
+        return [actor for actor in (self.documents, self.session_file) if actor is not None]
+
+    def notifier(self, on_result: Callable[[Push, str], None]) -> Notifier | None:
+        """None where nothing is watched. With the fake engine nobody asks for one (MON-131)."""
+        if self.monitor is None:
+            return None
+        url, state_dir = self.settings.notify_url, self.settings.state_dir
+        return Notifier(url=url, state_dir=state_dir, blocking=self.blocking, on_result=on_result)
+
+
+async def open_conducting(
+    settings: Settings, parts: Parts, card: ModelCard, text: TextModel, keeper: Ref[KeeperMessage]
+) -> Conducting:
+    """Reads the sessions of the last run. Raises `SettingError` where a setting does not fit the model."""
+    watched = _session_monitor(settings, parts, card, text)
+    sessions = await _open_sessions(settings, parts)
+    return Conducting(
+        settings,
+        parts.blocking,
+        None if watched is None else watched.monitor,
+        _document_keeper(settings, parts, keeper, watched),
+        sessions,
+        _session_keeper(settings, parts, sessions),
+        _conductor_kit(settings, parts, card, text),
+    )
+
+
+def _conductor_root(settings: Settings, parts: Parts) -> Path | None:
     """Its directory; None without a conductor."""
     return parts.conductor_dir or settings.conductor_dir
 
 
 @dataclass(frozen=True, slots=True)
-class SessionMonitor:
+class _SessionMonitor:
     """The policy file as it was read, and the monitor that is under it; None in mode raw."""
 
     body: Mapping[str, Any]
@@ -82,20 +114,20 @@ def check_policy(settings: Settings) -> None:
         _policy(settings)
 
 
-def session_monitor(settings: Settings, parts: Parts, card: ModelCard, text: TextModel) -> SessionMonitor | None:
+def _session_monitor(settings: Settings, parts: Parts, card: ModelCard, text: TextModel) -> _SessionMonitor | None:
     """None with neither monitor nor conductor. Raises `SettingError`, also where the policy does not fit the model."""
     mode = settings.monitor_mode
-    if mode == "raw" and conductor_root(settings, parts) is None:
+    if mode == "raw" and _conductor_root(settings, parts) is None:
         return None
     body, policy = _policy(settings)
     if mode == "raw":
-        return SessionMonitor(body, None)
+        return _SessionMonitor(body, None)
     codec = xml_calls if settings.tool_format == "xml" else pythonic_calls
     try:
         monitor = Monitor(mode, policy, text, argloop=settings.argloop, window=card.max_len, codec=codec)
     except PolicyError as error:
         raise _unusable(settings, error) from None
-    return SessionMonitor(body, monitor)
+    return _SessionMonitor(body, monitor)
 
 
 def _policy(settings: Settings) -> tuple[Mapping[str, Any], Policy]:
@@ -112,11 +144,11 @@ def _unusable(settings: Settings, error: NotYaml | PolicyError) -> SettingError:
     return SettingError("\n".join(f"--conductor-policy: {name}: {line}" for line in str(error).splitlines()))
 
 
-def document_keeper(
-    settings: Settings, parts: Parts, keeper: Ref[KeeperMessage], watched: SessionMonitor | None
+def _document_keeper(
+    settings: Settings, parts: Parts, keeper: Ref[KeeperMessage], watched: _SessionMonitor | None
 ) -> DocumentKeeper | None:
     """None without a directory."""
-    root = conductor_root(settings, parts)
+    root = _conductor_root(settings, parts)
     if root is None:
         return None
     last, monitor = settings.disk_tier, None if watched is None else watched.monitor
@@ -142,15 +174,6 @@ def document_keeper(
     )
 
 
-def push_notifier(
-    settings: Settings, parts: Parts, watched: SessionMonitor | None, on_result: Callable[[Push, str], None]
-) -> Notifier | None:
-    """None where nothing is watched. With the fake engine nobody asks for one (MON-131)."""
-    if watched is None or watched.monitor is None:
-        return None
-    return Notifier(url=settings.notify_url, state_dir=settings.state_dir, blocking=parts.blocking, on_result=on_result)
-
-
 def _reload(monitor: Monitor, body: Mapping[str, Any], version: int) -> None:
     """A document that its checks let through may still not fit the model: then the policy in use stays (MON-023)."""
     if version == monitor.version:
@@ -163,10 +186,10 @@ def _reload(monitor: Monitor, body: Mapping[str, Any], version: int) -> None:
         log.error("[conductor] version %d of the monitor document cannot be used: %s", version, type(error).__name__)
 
 
-def conductor_kit(settings: Settings, parts: Parts, card: ModelCard, text: TextModel) -> Kit | None:
+def _conductor_kit(settings: Settings, parts: Parts, card: ModelCard, text: TextModel) -> Kit | None:
     """None without a conductor. Raises `SettingError` for a --conductor-fit that means nothing."""
     fit = model_fit(settings, card)
-    if conductor_root(settings, parts) is None:
+    if _conductor_root(settings, parts) is None:
         return None
     return kit_for(
         text,
@@ -183,14 +206,14 @@ def _regenerate(settings: Settings) -> Draw:
     return Draw(settings.regenerate_temperature, settings.regenerate_top_p, settings.regenerate_top_k)
 
 
-def sessions_file(settings: Settings, parts: Parts) -> Path | None:
-    root = conductor_root(settings, parts)
+def _sessions_file(settings: Settings, parts: Parts) -> Path | None:
+    root = _conductor_root(settings, parts)
     return None if root is None else root / SESSIONS
 
 
-async def open_sessions(settings: Settings, parts: Parts) -> Sessions:
+async def _open_sessions(settings: Settings, parts: Parts) -> Sessions:
     """Those of the last run, where there is a conductor."""
-    sessions, file = Sessions(generations=settings.session_generations), sessions_file(settings, parts)
+    sessions, file = Sessions(generations=settings.session_generations), _sessions_file(settings, parts)
     if file is not None:
         await parts.blocking.run("documents", _read_sessions, file, sessions)
     return sessions
@@ -211,7 +234,7 @@ def _read_sessions(file: Path, sessions: Sessions) -> None:
     log.info("[conductor] %d sessions go on", len(sessions))
 
 
-def session_keeper(settings: Settings, parts: Parts, sessions: Sessions) -> SessionFile | None:
+def _session_keeper(settings: Settings, parts: Parts, sessions: Sessions) -> SessionFile | None:
     """None without a conductor."""
-    file = sessions_file(settings, parts)
+    file = _sessions_file(settings, parts)
     return None if file is None else SessionFile(file, sessions, blocking=parts.blocking)

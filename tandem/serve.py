@@ -26,6 +26,7 @@ from tandem.actors.slots import Abort
 from tandem.build import Progress, find_model, open_parts
 from tandem.conducting import check_policy
 from tandem.config import Settings
+from tandem.draining import drain
 from tandem.fit import check_fit
 from tandem.http import connection
 from tandem.http.access.hosts import machine_names
@@ -34,7 +35,7 @@ from tandem.http.app import create_app
 from tandem.http.limits import hypercorn_config
 from tandem.log import LogBook, setup_logging
 from tandem.secrets import read_secrets
-from tandem.service import Service, drain, open_service
+from tandem.service import Service, open_service
 from tandem.state import State, open_state
 
 __all__ = ["run"]

@@ -1,4 +1,4 @@
-"""The service: opens the nurseries, starts and wires the actors, drains.
+"""The service: opens the nurseries, starts and wires the actors; `tandem.draining` ends it.
 
 Nesting, outermost first: the engine host (`tandem.build`); store and watchdog; turn scheduler, slots and queue; then
 whatever serves HTTP (`tandem.serve` or `tandem.asgi`). What is inside may use what is outside until its own end. Adding
@@ -8,38 +8,30 @@ an actor is a new file and one line of wiring in `open_service`.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import trio
 
 from tandem.actors.choosing import SlotRules
 from tandem.actors.host import EngineHost
-from tandem.actors.keeper import Keeper, Spill
-from tandem.actors.kit import Actor, ActorGone, Blocking, Ref, WallClock, supervise
+from tandem.actors.keeper import Keeper, KeeperMessage
+from tandem.actors.kit import Actor, Blocking, Ref, WallClock, supervise
 from tandem.actors.lending import LaneRules
 from tandem.actors.live import Live, Served
-from tandem.actors.memory import MemoryKeeper
+from tandem.actors.memory import MemoryKeeper, MemoryMessage
 from tandem.actors.own import OwnWork, own_work
-from tandem.actors.queue import Drain, Queue
+from tandem.actors.queue import Queue, QueueMessage
 from tandem.actors.reader import Reader
-from tandem.actors.session_file import Write
 from tandem.actors.slots import Slot, SlotMessage
-from tandem.actors.store import Flush, Store
-from tandem.actors.turns import Turns
+from tandem.actors.store import Store
+from tandem.actors.turns import TurnMessage, Turns
 from tandem.actors.watchdog import Watchdog, WatchdogMessage
-from tandem.conducting import (
-    conductor_kit,
-    document_keeper,
-    open_sessions,
-    push_notifier,
-    session_keeper,
-    session_monitor,
-)
+from tandem.conducting import Conducting, open_conducting
 from tandem.config import Settings
 from tandem.engine.caches.caching import Caching
 from tandem.engine.fake import FakeEngine
@@ -59,12 +51,11 @@ from tandem.secrets import Secrets
 if TYPE_CHECKING:
     from tandem.http.images import ImageLoader
 
-__all__ = ["Parts", "Service", "ServiceEngine", "drain", "open_service"]
+__all__ = ["Parts", "Service", "ServiceEngine", "open_service"]
 
 log = logging.getLogger(__name__)
 
-LAST_PIECES_S = 60.0
-"""How long a drain waits for clients to read what is ready for them."""
+M = TypeVar("M")
 
 
 class ServiceEngine(Engine[Any, Any], Caching, Protocol):
@@ -146,29 +137,8 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
     )
     own.begin_with(queue.ref, keeper.ref)
     memory = _memory_keeper(settings, parts, watchdog.ref)
-    watched = session_monitor(settings, parts, parts.engine.card, parts.engine.text)
-    documents = document_keeper(settings, parts, keeper.ref, watched)
-    sessions = await open_sessions(settings, parts)
-    session_file = session_keeper(settings, parts, sessions)
-    slots = [
-        Slot(
-            index,
-            engine=engine,
-            host=parts.host,
-            turns=turns.ref,
-            queue=queue.ref,
-            watchdog=watchdog.ref,
-            keeper=keeper.ref,
-            first=parts.engine if len(parts.engine.slots) > 1 else None,
-            lender=parts.engine if index == 0 else None,
-            lane=LaneRules(settings.side_lane, settings.side_lane_prompt_max, settings.side_lane_new_max),
-            settles=settings.parallel_settle,
-            timed=settings.parallel_timing,
-            queue_timeout_s=settings.queue_timeout,
-            memory=None if memory is None else memory.ref,
-        )
-        for index, engine in enumerate(parts.engine.slots)
-    ]
+    conducting = await open_conducting(settings, parts, parts.engine.card, parts.engine.text, keeper.ref)
+    slots = _slots(settings, parts, queue.ref, turns.ref, watchdog.ref, keeper.ref, _ref(memory))
     for index, slot in enumerate(slots):
         queue.add_slot(index, slot.ref)
     context = Context(
@@ -181,11 +151,11 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
         watchdog=watchdog.ref,
         live=live.ref,
         keeper=keeper.ref,
-        documents=None if documents is None else documents.ref,
-        kit=conductor_kit(settings, parts, parts.engine.card, parts.engine.text),
-        monitor=None if watched is None else watched.monitor,
-        sessions=sessions,
-        session_file=None if session_file is None else session_file.ref,
+        documents=_ref(conducting.documents),
+        kit=conducting.kit,
+        monitor=conducting.monitor,
+        sessions=conducting.sessions,
+        session_file=_ref(conducting.session_file),
         blocking=parts.blocking,
         wall=parts.wall,
         started_at=trio.current_time(),
@@ -202,35 +172,80 @@ async def open_service(settings: Settings, parts: Parts, access: Access | None =
     )
     service = Service(context, tuple(slot.ref for slot in slots), trio.Event(), own)
     essential: list[Actor[Any]] = [queue, turns, *([] if memory is None else [memory]), *slots]
-    is_fake = isinstance(parts.engine, FakeEngine)
-    notifier = None if is_fake else push_notifier(settings, parts, watched, partial(tell_push, context))
-    watchdog.also(partial(sweep, context, None if notifier is None else notifier.ref))
-    kept = [actor for actor in (documents, session_file, notifier) if actor is not None]
-    optional: list[Actor[Any]] = [keeper, *kept, *own.actors]
-    foundations: list[Actor[Any]] = [parts.store, watchdog, live]
+    watching = _watch(context, parts, conducting, watchdog)
+    optional: list[Actor[Any]] = [keeper, *conducting.actors, *watching, *own.actors]
     for actor in (*essential, *optional, parts.store, live):
         watchdog.watch(actor.ref)
+    async with _running(service, outer=[parts.store, watchdog, live], inner=[*essential, *optional]):
+        yield service
+
+
+@asynccontextmanager
+async def _running(service: Service, outer: Sequence[Actor[Any]], inner: Sequence[Actor[Any]]) -> AsyncIterator[None]:
+    """The actors run for the block, `outer` as long as any of `inner` does."""
 
     def on_defect(name: str, _defect: Exception) -> None:
-        if any(actor.ref.name == name and actor.essential for actor in (*essential, *foundations)):
+        if any(actor.ref.name == name and actor.essential for actor in (*outer, *inner)):
             log.error("[service] %s has failed: draining", name)
-            context.broken.append(name)
+            service.context.broken.append(name)
             service.stop.set()
         else:
             log.error("[service] %s stays off", name)
-            context.switched_off.append(name)
+            service.context.switched_off.append(name)
 
-    async with trio.open_nursery() as outer:
-        for actor in foundations:
-            await outer.start(partial(supervise, actor, on_defect))
-        async with trio.open_nursery() as inner:
-            for actor in (*essential, *optional):
-                await inner.start(partial(supervise, actor, on_defect))
+    async with trio.open_nursery() as foundations:
+        for actor in outer:
+            await foundations.start(partial(supervise, actor, on_defect))
+        async with trio.open_nursery() as nursery:
+            for actor in inner:
+                await nursery.start(partial(supervise, actor, on_defect))
             try:
-                yield service
+                yield
             finally:
-                inner.cancel_scope.cancel()
-        outer.cancel_scope.cancel()
+                nursery.cancel_scope.cancel()
+        foundations.cancel_scope.cancel()
+
+
+def _watch(context: Context, parts: Parts, conducting: Conducting, watchdog: Watchdog) -> list[Actor[Any]]:
+    """Every sweep looks at the sessions; who pushes what it finds, where anybody does."""
+    is_fake = isinstance(parts.engine, FakeEngine)
+    notifier = None if is_fake else conducting.notifier(partial(tell_push, context))
+    watchdog.also(partial(sweep, context, _ref(notifier)))
+    return [] if notifier is None else [notifier]
+
+
+def _ref(actor: Actor[M] | None) -> Ref[M] | None:
+    return None if actor is None else actor.ref
+
+
+def _slots(
+    settings: Settings,
+    parts: Parts,
+    queue: Ref[QueueMessage],
+    turns: Ref[TurnMessage],
+    watchdog: Ref[WatchdogMessage],
+    keeper: Ref[KeeperMessage],
+    memory: Ref[MemoryMessage] | None,
+) -> list[Slot]:
+    return [
+        Slot(
+            index,
+            engine=engine,
+            host=parts.host,
+            turns=turns,
+            queue=queue,
+            watchdog=watchdog,
+            keeper=keeper,
+            first=parts.engine if len(parts.engine.slots) > 1 else None,
+            lender=parts.engine if index == 0 else None,
+            lane=LaneRules(settings.side_lane, settings.side_lane_prompt_max, settings.side_lane_new_max),
+            settles=settings.parallel_settle,
+            timed=settings.parallel_timing,
+            queue_timeout_s=settings.queue_timeout,
+            memory=memory,
+        )
+        for index, engine in enumerate(parts.engine.slots)
+    ]
 
 
 def _turn_scheduler(settings: Settings, parts: Parts, watchdog: Ref[WatchdogMessage]) -> Turns:
@@ -281,47 +296,3 @@ def _image_loader(settings: Settings, parts: Parts) -> ImageLoader | None:
     from tandem.http.images import ImageLoader
 
     return parts.images or ImageLoader.from_settings(settings, parts.engine.card.geometry or Geometry(), parts.blocking)
-
-
-async def drain(context: Context) -> None:
-    """No new work; returns when what ran has been answered and written down (API-202, SCH-092, SCH-095)."""
-    try:
-        await context.queue.ask(Drain)
-    except ActorGone:
-        log.error("[service] the queue has ended: nothing to wait for")
-    context.leaving.set()
-    context.readers.send_away()
-    await _spill(context)
-    with trio.move_on_after(LAST_PIECES_S):
-        await context.traffic.wait_idle()
-    await _keep_sessions(context)
-    try:
-        await context.store.ask(Flush)
-    except ActorGone:
-        log.error("[service] the store has ended: its last rows are lost")
-
-
-async def _keep_sessions(context: Context) -> None:
-    try:
-        if context.session_file is not None:
-            await context.session_file.ask(Write)
-    except ActorGone:
-        log.error("[service] the session file's actor has ended: what the sessions have learned since is lost")
-
-
-async def _spill(context: Context) -> None:
-    """The conversation is kept for the next start (API-205), unless the drain is in a hurry (SCH-096)."""
-    if context.hurry.is_set():
-        return
-    async with trio.open_nursery() as nursery:
-
-        async def give_up() -> None:
-            await context.hurry.wait()
-            nursery.cancel_scope.cancel()
-
-        nursery.start_soon(give_up)
-        try:
-            await context.keeper.ask(Spill)
-        except ActorGone:
-            log.error("[service] the keeper has ended: no conversation is kept for the next start")
-        nursery.cancel_scope.cancel()

@@ -18,14 +18,15 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 import trio
 
 from tandem.actors.host import EngineHost
-from tandem.actors.kit import Actor, Ref, Reply
-from tandem.actors.turns import GiveUp, Turn, TurnMessage, Want
-from tandem.actors.windows import NotAllowed, OwnJob, WantWindow, Window, WindowMessage
+from tandem.actors.kit import Ref, Reply
+from tandem.actors.turns import Turn, TurnMessage
+from tandem.actors.windowed import Broker, Windowed
+from tandem.actors.windows import NotAllowed, Window, WindowMessage
 from tandem.engine.decoding.resumable import Resumable
 from tandem.engine.decoding.work import perform
 from tandem.engine.errors import EngineError
@@ -37,10 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["Changed", "Grew", "Preparer", "PreparerMessage", "TakeSummary"]
 
 log = logging.getLogger(__name__)
-
-WORK: Final[OwnJob] = "summary"
-SLOT: Final = 0
-"""Own work on slot 0's engine has the GPU turn under its name (SCH-060)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +61,8 @@ class TakeSummary:
     reply: Reply[tuple[int, ...] | None]
 
 
-PreparerMessage: TypeAlias = Grew | Changed | TakeSummary | Window | NotAllowed
+Told: TypeAlias = Grew | Changed | TakeSummary
+PreparerMessage: TypeAlias = Told | Broker
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,9 +71,9 @@ class _Job:
     text: Resumable
 
 
-class Preparer(Actor[PreparerMessage]):
+class Preparer(Windowed[Told]):
     name = "preparer"
-    essential = False
+    work = "summary"
 
     def __init__(
         self,
@@ -85,27 +83,15 @@ class Preparer(Actor[PreparerMessage]):
         turns: Ref[TurnMessage],
         windows: Ref[WindowMessage],
     ) -> None:
-        super().__init__()
+        super().__init__(host=host, turns=turns, windows=windows)
         self._engine = engine
-        self._host = host
-        self._turns = turns
-        self._windows = windows
         self._job: _Job | None = None
-        self._asked = False
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        self._asked = False
-        task_status.started()
-        async for message in self.inbox:
-            if isinstance(message, Window):
-                await self._use(message)
-            else:
-                self._take(message)
-            if self._job is not None and not self._job.text.done and not self._asked:
-                self._asked = True
-                await self._windows.tell(WantWindow(WORK, "idle", self.ref))
+    @property
+    def _has_work(self) -> bool:
+        return self._job is not None and not self._job.text.done
 
-    def _take(self, message: PreparerMessage) -> None:
+    def _take(self, message: Told | NotAllowed) -> None:
         match message:
             case Grew(conversation=conversation, prompt=prompt, rules=rules, limit=limit):
                 if self._job is None or self._job.text.keys != prompt.keys:
@@ -124,17 +110,13 @@ class Preparer(Actor[PreparerMessage]):
             case NotAllowed(reason):
                 log.warning("[own] no summary is prepared: %s", reason)
                 self._job = None
-            case Window():
-                raise RuntimeError("a window opened inside a window")
             case _:
                 assert_never(message)
 
     async def _use(self, window: Window) -> None:
-        """Work until it is done, dropped or told to yield; then the turn goes back, and the window."""
-        self._asked = False
         try:
-            if self._job is not None and not window.yield_now.is_set():
-                turn: Turn = await self._turns.ask(lambda reply: Want(SLOT, reply))
+            turn = await self._take_turn()
+            if self._job is not None:
                 await self._work(self._job, window, turn)
         except EngineError as error:
             log.error("[own] a summary is not prepared: %s", error)
@@ -142,10 +124,6 @@ class Preparer(Actor[PreparerMessage]):
         except Exception:
             self._job = None  # a defect ends the job; what comes next begins anew
             raise
-        finally:
-            self._turns.offer(GiveUp(SLOT))  # a scheduler without room for it has ended itself
-            with trio.CancelScope(shield=True):  # bounded by the broker, which never waits for a job
-                await window.leave(WORK, self._windows)
 
     async def _work(self, job: _Job, window: Window, turn: Turn) -> None:
         text, (resident, _) = job.text, self._engine.resident()
@@ -159,8 +137,7 @@ class Preparer(Actor[PreparerMessage]):
                 if (work := text.next()) is None:
                     break
                 text.feed(await self._host.run_verb(partial(perform, self._engine, seq, work, text.rules)))
-                while (message := self.inbox.receive_nowait()) is not None:
-                    self._take(message)
+                self._take_waiting()
         finally:
             with trio.CancelScope(shield=True):  # bounded by one verb
                 await self._host.run_verb(partial(self._engine.close, seq))

@@ -17,22 +17,19 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Literal, Protocol, TypeAlias, assert_never
-
-import trio
+from typing import Literal, Protocol, TypeAlias, assert_never
 
 from tandem.actors.host import EngineHost
-from tandem.actors.kit import Actor, Ref, Reply
-from tandem.actors.turns import GiveUp, Turn, TurnMessage, Want
-from tandem.actors.windows import NotAllowed, OwnJob, WantWindow, Window, WindowMessage
+from tandem.actors.kit import Ref, Reply
+from tandem.actors.turns import TurnMessage
+from tandem.actors.windowed import Windowed
+from tandem.actors.windows import NotAllowed, Window, WindowMessage
 from tandem.engine.errors import EngineError
 
-__all__ = ["BURST", "MAX_WAITING", "Ended", "Reader", "ReaderMessage", "ShadowReader", "TurnEnded"]
+__all__ = ["BURST", "MAX_WAITING", "Ended", "Reader", "ShadowReader", "TurnEnded"]
 
 log = logging.getLogger(__name__)
 
-WORK: Final[OwnJob] = "reader"
-SLOT: Final = 0
 BURST = 16
 """Chunks of one burst."""
 MAX_WAITING = 16
@@ -59,12 +56,9 @@ class TurnEnded:
     reply: Reply[Ended]
 
 
-ReaderMessage: TypeAlias = TurnEnded | Window | NotAllowed
-
-
-class ShadowReader(Actor[ReaderMessage]):
+class ShadowReader(Windowed[TurnEnded]):
     name = "reader"
-    essential = False
+    work = "reader"
 
     def __init__(
         self,
@@ -75,29 +69,17 @@ class ShadowReader(Actor[ReaderMessage]):
         windows: Ref[WindowMessage],
         burst: int = BURST,
     ) -> None:
-        super().__init__()
+        super().__init__(host=host, turns=turns, windows=windows)
         self._reader = reader
-        self._host = host
-        self._turns = turns
-        self._windows = windows
         self._burst = burst
         self._waiting: dict[str, TurnEnded] = {}
         """In the order they are read."""
-        self._asked = False
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        self._asked = False
-        task_status.started()
-        async for message in self.inbox:
-            if isinstance(message, Window):
-                await self._use(message)
-            else:
-                self._take(message)
-            if self._waiting and not self._asked:
-                self._asked = True
-                await self._windows.tell(WantWindow(WORK, "idle", self.ref))
+    @property
+    def _has_work(self) -> bool:
+        return bool(self._waiting)
 
-    def _take(self, message: ReaderMessage) -> None:
+    def _take(self, message: TurnEnded | NotAllowed) -> None:
         match message:
             case TurnEnded(conversation):
                 self._end(conversation, "not_done")  # an earlier turn of it, which this one holds as well
@@ -108,30 +90,17 @@ class ShadowReader(Actor[ReaderMessage]):
                 log.warning("[own] no conversation is read on: %s", reason)
                 for conversation in tuple(self._waiting):
                     self._end(conversation, "not_done")
-            case Window():
-                raise RuntimeError("a window opened inside a window")
             case _:
                 assert_never(message)
 
     async def _use(self, window: Window) -> None:
-        self._asked = False
-        try:
-            if self._waiting and not window.yield_now.is_set():
-                turn: Turn = await self._turns.ask(lambda reply: Want(SLOT, reply))
-                await self._read(window, turn)
-        finally:
-            self._turns.offer(GiveUp(SLOT))  # a scheduler without room for it has ended itself
-            with trio.CancelScope(shield=True):  # bounded by the broker, which never waits for a job
-                await window.leave(WORK, self._windows)
-
-    async def _read(self, window: Window, turn: Turn) -> None:
         """One burst. Who waits for the engine waits for a chunk, not for sessions to be saved."""
+        turn = await self._take_turn()
         for _ in range(self._burst):
             if not self._waiting:
                 break
             await self._read_chunk(next(iter(self._waiting.values())))
-            while (message := self.inbox.receive_nowait()) is not None:
-                self._take(message)
+            self._take_waiting()
             if window.yield_now.is_set() or turn.recalled.is_set():
                 return
         try:

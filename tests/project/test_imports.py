@@ -9,7 +9,7 @@ import pytest
 
 from tests.project.tree import imports, tandem_modules, within
 
-OUTSIDE = ("tandem.cli", "tandem.asgi", "tandem.serve", "tandem.build", "tandem.service")
+OUTSIDE = ("tandem.cli", "tandem.asgi", "tandem.serve", "tandem.build", "tandem.service", "tandem.draining")
 """The outermost ring, which wires everything and which nothing else knows."""
 
 
@@ -30,7 +30,8 @@ RULES = [
     Rule("tandem", never=("tandem.cli", "tandem.asgi"), but=("tandem.cli", "tandem.__main__")),
     Rule("tandem", never=("tandem.http",), but=(*OUTSIDE, "tandem.http")),
     Rule("tandem", never=("asyncio", "trio_asyncio", "aiosqlite"), but=("tandem.store.aio",)),
-    Rule("tandem.config", of_tandem=("tandem.kinds",)),
+    Rule("tandem.config", of_tandem=("tandem.kinds", "tandem.settings")),
+    Rule("tandem.settings", of_tandem=("tandem.kinds", "tandem.settings")),
     Rule("tandem.kinds", of_tandem=()),
     Rule("tandem.engine", of_tandem=("tandem.engine", "tandem.config"), never=("trio", "quart", "hypercorn")),
     Rule("tandem.conductor", never=("tandem.actors", "tandem.http", "tandem.store", "trio", "quart")),

@@ -14,10 +14,10 @@ from tests.project.tree import imports, tandem_modules, within
 SHIELDS = {
     "tandem/actors/host.py": 2,  # a verb is never interrupted, on the thread and inline
     "tandem/actors/keeper.py": 1,  # the slot that a clear had goes back, whatever ended it
-    "tandem/actors/preparer.py": 2,  # its sequence is closed, and the window given back
-    "tandem/actors/reader.py": 1,  # the window is given back
+    "tandem/actors/preparer.py": 1,  # its sequence is closed
     "tandem/actors/serving.py": 2,  # whatever ends a request: what it lent is given back; sequence and GPU turn are
     "tandem/actors/store.py": 1,  # rows that were offered are written at the end
+    "tandem/actors/windowed.py": 1,  # the window is given back
     "tandem/http/connection.py": 1,  # a write, as Hypercorn shields it
     "tandem/http/edge.py": 2,  # a request's clean-up, and the last piece of a response
     "tandem/http/exchange.py": 2,  # a request leaves queue or slot when its client has left, or when its wait has ended

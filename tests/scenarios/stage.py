@@ -11,11 +11,11 @@ import trio
 import trio.testing
 
 from tandem.actors.host import InlineHost
+from tandem.draining import drain
 from tandem.engine.fake import FakeEngine
 from tandem.engine.fake.script import SIDE_ANSWER
 from tandem.engine.memory import GIB
 from tandem.engine.text.side import SIDE_SHAPES
-from tandem.service import drain
 from tandem.store.outcome import Outcome
 from tests.scenarios.language import Act, Ask, Expect, Story, parse, seconds
 from tests.service.harness import Call, Harness, fake, open_harness

@@ -21,12 +21,13 @@ from tandem.actors.kit import Threads
 from tandem.actors.watchdog import Look, Sight
 from tandem.build import THREADS
 from tandem.config import Settings
+from tandem.draining import drain
 from tandem.engine.decoding.torch_engine import TorchEngine
 from tandem.engine.load import load_engine
 from tandem.engine.memory import GIB
 from tandem.engine.text.side import SIDE_SHAPES
 from tandem.http.app import create_app
-from tandem.service import Parts, Service, drain, open_service
+from tandem.service import Parts, Service, open_service
 from tests.service.harness import Call, Client, FixedWall, MemoryStore
 from tests.tiny import build_llama
 

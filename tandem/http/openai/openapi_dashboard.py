@@ -1,24 +1,31 @@
-"""The operations of what watches the server: metrics, dashboard, journal, sign-in."""
+"""The operations of what watches the server: metrics, dashboard, sign-in."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from tandem.http.openai.openapi_parts import BODY, body, exposition, json_answer, page, parameter, reference, responses
+from tandem.http.openai import openapi_journal
+from tandem.http.openai.openapi_parts import (
+    BEFORE,
+    BODY,
+    POSITIVE,
+    TEXT,
+    body,
+    exposition,
+    in_path,
+    json_answer,
+    page,
+    parameter,
+    reference,
+    responses,
+)
 
 __all__ = ["paths"]
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 FINISHES = ("stop", "length", "tool_calls", "timeout", "abandoned", "error", "refused")
-TEXT: Mapping[str, Any] = {"type": "string", "maxLength": 200}
-POSITIVE: Mapping[str, Any] = {"type": "integer", "minimum": 1, "maximum": 2**53 - 1}
 ZONE = parameter("tz", "A name of the tz database; UTC if absent.", TEXT)
 WHOSE = (parameter("model", "The name that clients sent.", TEXT), parameter("client", "The id of a client.", TEXT))
-JOURNAL_PAGE = (
-    parameter("limit", "Rows at most; 50 if absent.", {**POSITIVE, "maximum": 500}),
-    parameter("before", "The `next_before` of the page before this one.", POSITIVE),
-)
 
 
 def paths() -> dict[str, Any]:
@@ -37,11 +44,7 @@ def paths() -> dict[str, Any]:
         "/v1/dashboard/summary": {"get": _summary()},
         "/v1/dashboard/usage": {"get": _usage()},
         "/v1/dashboard/requests": {"get": _requests()},
-        "/v1/conductor/events": {"get": _events()},
-        "/v1/conductor/decisions": {"get": _decisions()},
-        "/v1/conductor/overview": {"get": _overview()},
-        "/v1/conductor/sessions": {"get": _sessions()},
-        "/v1/conductor/sessions/{key}": {"get": _timeline()},
+        **openapi_journal.paths(),
         "/v1/dashboard/session": {"get": _session(), "post": _sign_in(), "delete": _sign_out()},
     }
 
@@ -68,14 +71,7 @@ def _dashboard() -> dict[str, Any]:
 
 
 def _file() -> dict[str, Any]:
-    name = {
-        "name": "name",
-        "in": "path",
-        "required": True,
-        "description": "One of the page's own files.",
-        "schema": {"type": "string", "minLength": 1},
-        "example": "app.css",
-    }
+    name = in_path("name", "One of the page's own files.", {"type": "string", "minLength": 1}, "app.css")
     content = {kind: {"schema": {"type": "string"}} for kind in ("text/css", "text/javascript", "image/svg+xml")}
     return {
         "operationId": "dashboard-file",
@@ -202,80 +198,13 @@ def _requests() -> dict[str, Any]:
         ),
         "parameters": [
             parameter("limit", "Rows at most; 50 if absent, 100,000 with `format`.", POSITIVE),
-            parameter("before", "The `next_before` of the page before this one.", POSITIVE),
+            BEFORE,
             *WHOSE,
             parameter("finish", "A finish reason.", {"type": "string", "enum": list(FINISHES)}),
             parameter("request_id", "The id of one request.", TEXT),
             parameter("format", "An export instead of a page.", {"type": "string", "enum": ["csv", "json"]}),
         ],
         "responses": responses(found, 400, 401),
-    }
-
-
-def _events() -> dict[str, Any]:
-    return {
-        "operationId": "conductor-events",
-        "summary": "Rows of the conductor's journal",
-        "description": "All of them, newest first, by the page. A 404 without --conductor-config.",
-        "parameters": [
-            parameter("kind", "A kind of rows, such as `route`.", TEXT),
-            parameter("task", "A task of the monitor.", TEXT),
-            parameter("session", "The key of a session.", TEXT),
-            parameter("mode", "The mode that the row was written in.", TEXT),
-            parameter("request_id", "The id of one request.", TEXT),
-            parameter("since", "Rows from then on: milliseconds since 1970.", {**POSITIVE, "minimum": 0}),
-            parameter("findings", "1: without the monitor's bookkeeping.", {"enum": [0, 1], "default": 0}),
-            *JOURNAL_PAGE,
-        ],
-        "responses": responses(json_answer("The rows.", "ConductorEvents"), 400, 401, 404),
-    }
-
-
-def _decisions() -> dict[str, Any]:
-    return {
-        "operationId": "conductor-decisions",
-        "summary": "What the router decided",
-        "description": "Rows of kind `route` and `side`, newest first. A 404 without --conductor-config.",
-        "parameters": [parameter("session", "The key of a session.", TEXT), *JOURNAL_PAGE],
-        "responses": responses(json_answer("The rows.", "ConductorDecisions"), 400, 401, 404),
-    }
-
-
-def _overview() -> dict[str, Any]:
-    return {
-        "operationId": "conductor-overview",
-        "summary": "What the conductor did in 24 hours and in 7 days",
-        "description": "Counted from the journal, without side requests. A 404 without --conductor-config.",
-        "parameters": [parameter("profile", "Under this profile alone.", TEXT)],
-        "responses": responses(json_answer("The figures.", "ConductorOverview"), 400, 401, 404),
-    }
-
-
-def _sessions() -> dict[str, Any]:
-    return {
-        "operationId": "conductor-sessions",
-        "summary": "Sessions of the journal",
-        "description": "Those that wrote last first, without their side rows. A 404 without --conductor-config.",
-        "parameters": [JOURNAL_PAGE[0]],
-        "responses": responses(json_answer("The sessions.", "ConductorSessions"), 400, 401, 404),
-    }
-
-
-def _timeline() -> dict[str, Any]:
-    key = {
-        "name": "key",
-        "in": "path",
-        "required": True,
-        "description": "The session's key.",
-        "schema": {"type": "string", "minLength": 1},
-        "example": "c:7f3e",
-    }
-    return {
-        "operationId": "conductor-session",
-        "summary": "One session's timeline",
-        "description": "Its newest 2,000 rows in the order of time, without hidden text.",
-        "parameters": [key],
-        "responses": responses(json_answer("The rows.", "ConductorSession"), 400, 401, 404),
     }
 
 

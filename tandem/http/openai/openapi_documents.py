@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tandem.http.openai.openapi_parts import body, json_answer, parameter, reference, responses
+from tandem.http.openai.openapi_parts import ONLY, body, error_answer, in_path, json_answer, parameter, responses
 
 __all__ = ["paths"]
 
-ONLY = "A 404 without --conductor-config."
 VERSION = parameter("version", "An older version; the one in use if absent.", {"type": "integer", "minimum": 0})
 WRITES = (400, 401, 403, 404, 408, 409, 413, 503)
 DOCUMENTS = ["router", "roles", "packages", "settings", "monitor", "deciders", "residency"]
+DOCUMENT = in_path("document", "The document.", {"type": "string", "enum": DOCUMENTS}, "router")
+KIND = in_path("kind", "The kind of document.", {"type": "string", "enum": ["profiles", *DOCUMENTS]}, "router")
+NAME_SHAPE = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"}
+PROFILE = in_path("name", "The profile's name.", NAME_SHAPE, "coding")
 
 
 def paths() -> dict[str, Any]:
@@ -19,8 +22,8 @@ def paths() -> dict[str, Any]:
     return {
         "/v1/conductor/config": {"get": _config()},
         "/v1/conductor/schemas/{kind}": {"get": _schema()},
-        **_of("", "/v1/conductor/{document}", _document_name()),
-        **_of("-profile", "/v1/conductor/profiles/{name}", _profile_name()),
+        **_of("", "/v1/conductor/{document}", DOCUMENT),
+        **_of("-profile", "/v1/conductor/profiles/{name}", PROFILE),
         "/v1/conductor/memory/disk": {"get": _disk()},
         "/v1/conductor/memory/disk/clear": {"post": _clear()},
     }
@@ -35,28 +38,6 @@ def _of(suffix: str, path: str, name: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _document_name() -> dict[str, Any]:
-    return {
-        "name": "document",
-        "in": "path",
-        "required": True,
-        "description": "The document.",
-        "schema": {"type": "string", "enum": DOCUMENTS},
-        "example": "router",
-    }
-
-
-def _profile_name() -> dict[str, Any]:
-    return {
-        "name": "name",
-        "in": "path",
-        "required": True,
-        "description": "The profile's name.",
-        "schema": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"},
-        "example": "coding",
-    }
-
-
 def _config() -> dict[str, Any]:
     return {
         "operationId": "conductor-config",
@@ -67,14 +48,12 @@ def _config() -> dict[str, Any]:
 
 
 def _schema() -> dict[str, Any]:
-    name = {**_document_name(), "name": "kind", "description": "The kind of document."}
-    name["schema"] = {"type": "string", "enum": ["profiles", *DOCUMENTS]}
     content = {"application/json": {"schema": {"type": "object", "required": ["$schema"]}}}
     return {
         "operationId": "conductor-schema",
         "summary": "A document's JSON Schema",
         "description": f"Its descriptions are the help texts of the dashboard's forms. {ONLY}",
-        "parameters": [name],
+        "parameters": [KIND],
         "responses": responses({"description": "The schema.", "content": content}, 400, 401, 404),
     }
 
@@ -133,8 +112,8 @@ def _delete(name: dict[str, Any]) -> dict[str, Any]:
         "parameters": [name],
         "responses": {
             **answers,
-            "405": json_error("No profile is deleted."),
-            "409": json_error("The profile is locked."),
+            "405": error_answer("No profile is deleted."),
+            "409": error_answer("The profile is locked."),
         },
     }
 
@@ -159,8 +138,4 @@ def _clear() -> dict[str, Any]:
 
 def _written(success: dict[str, Any]) -> dict[str, Any]:
     answers = responses(success, *(status for status in WRITES if status != 409))
-    return {**answers, "409": json_error("Another version is in use by now, or the document is locked.")}
-
-
-def json_error(description: str) -> dict[str, Any]:
-    return {"description": description, "content": {"application/json": {"schema": reference("ErrorBody")}}}
+    return {**answers, "409": error_answer("Another version is in use by now, or the document is locked.")}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tandem.http.openai.openapi_parts import body, json_answer, parameter, responses
+from tandem.http.openai.openapi_parts import ONLY, body, in_path, json_answer, parameter, responses
 
 __all__ = ["paths"]
 
-ONLY = "A 404 without --conductor-config."
 LIMIT = {"type": "integer", "minimum": 1, "maximum": 200, "default": 20}
 
 
@@ -32,19 +31,11 @@ def _catalog() -> dict[str, Any]:
 
 
 def _item() -> dict[str, Any]:
-    name = {
-        "name": "name",
-        "in": "path",
-        "required": True,
-        "description": "The package's name.",
-        "schema": {"type": "string", "minLength": 1},
-        "example": "coding",
-    }
     return {
         "operationId": "packages-item",
         "summary": "One package with its texts",
         "description": f"A 404 for a name that no package has. {ONLY}",
-        "parameters": [name],
+        "parameters": [in_path("name", "The package's name.", {"type": "string", "minLength": 1}, "coding")],
         "responses": responses(json_answer("The package.", "PackageDetail"), 400, 401, 404),
     }
 

@@ -6,14 +6,20 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 __all__ = [
+    "BEFORE",
     "BODY",
     "ID",
     "KEY",
+    "ONLY",
     "OPTIONAL_KEY",
+    "POSITIVE",
+    "TEXT",
     "body",
     "completed",
+    "error_answer",
     "exposition",
     "headers",
+    "in_path",
     "json_answer",
     "page",
     "parameter",
@@ -25,6 +31,8 @@ SCHEMAS = "#/components/schemas/"
 KEY = "apiKey"
 """The security scheme of the open routes."""
 OPTIONAL_KEY: list[dict[str, list[str]]] = [{}, {KEY: []}]
+ONLY = "A 404 without --conductor-config."
+"""What the conductor's operations say at their end."""
 
 ID = {"X-Request-Id": "The id that body and log line carry too.", "X-Tandem": "The mode it was served in."}
 RETRY = {"Retry-After": "Seconds after which to try again."}
@@ -53,6 +61,23 @@ def reference(shape: str) -> dict[str, str]:
 def parameter(name: str, meaning: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     """An optional parameter of the query."""
     return {"name": name, "in": "query", "required": False, "description": meaning, "schema": schema}
+
+
+def in_path(name: str, meaning: str, schema: Mapping[str, Any], example: str) -> dict[str, Any]:
+    """A part of the path."""
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": meaning,
+        "schema": schema,
+        "example": example,
+    }
+
+
+TEXT: Mapping[str, Any] = {"type": "string", "maxLength": 200}
+POSITIVE: Mapping[str, Any] = {"type": "integer", "minimum": 1, "maximum": 2**53 - 1}
+BEFORE = parameter("before", "The `next_before` of the page before this one.", POSITIVE)
 
 
 def headers(meanings: Mapping[str, tuple[str, tuple[str, ...]]]) -> list[dict[str, Any]]:
@@ -85,10 +110,7 @@ def responses(success: Mapping[str, Any], *causes: int, headers: Mapping[str, st
 
 
 def refusals(causes: Iterable[int], headers: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        str(status): json_answer(CAUSES[status][0], "ErrorBody", {**CAUSES[status][1], **headers})
-        for status in sorted(causes)
-    }
+    return {str(status): error_answer(CAUSES[status][0], {**CAUSES[status][1], **headers}) for status in sorted(causes)}
 
 
 def json_answer(description: str, shape: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -98,6 +120,10 @@ def json_answer(description: str, shape: str, headers: Mapping[str, str] | None 
         **({"headers": described} if described else {}),
         "content": {"application/json": {"schema": reference(shape)}},
     }
+
+
+def error_answer(description: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+    return json_answer(description, "ErrorBody", headers)
 
 
 def exposition(description: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from tandem.http.openai.openapi_parts import (
     body,
     completed,
     headers,
+    in_path,
     json_answer,
     page,
     reference,
@@ -87,20 +88,12 @@ def _models() -> dict[str, Any]:
 
 
 def _model() -> dict[str, Any]:
-    name = {
-        "name": "id",
-        "in": "path",
-        "required": True,
-        "description": "The model's id.",
-        "schema": {"type": "string", "minLength": 1},
-        "example": "TandemLLM",
-    }
     return {
         "operationId": "model",
         "summary": "One model's card",
         "description": "The window that is served, among other things.",
         "security": OPTIONAL_KEY,
-        "parameters": [name],
+        "parameters": [in_path("id", "The model's id.", {"type": "string", "minLength": 1}, "TandemLLM")],
         "responses": responses(json_answer("The card.", "ModelCard"), 401, 404),
     }
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tandem.http.openai.openapi_parts import body, json_answer, parameter, responses
+from tandem.http.openai.openapi_parts import ONLY, body, in_path, json_answer, parameter, responses
 
 __all__ = ["paths"]
-
-ONLY = "A 404 without --conductor-config."
 
 
 def paths() -> dict[str, Any]:
@@ -32,14 +30,7 @@ def _test() -> dict[str, Any]:
 
 
 def _export() -> dict[str, Any]:
-    key = {
-        "name": "key",
-        "in": "path",
-        "required": True,
-        "description": "The session's key.",
-        "schema": {"type": "string"},
-        "example": "c:chat-1",
-    }
+    key = in_path("key", "The session's key.", {"type": "string"}, "c:chat-1")
     wanted = parameter("format", "Markdown if absent.", {"type": "string", "enum": ["md", "json"]})
     content = {"text/markdown": {"schema": {"type": "string"}}, "application/json": {"schema": {"type": "object"}}}
     return {

@@ -1,0 +1,1 @@
+"""The declarations of all settings, a group a file; `tandem.config` puts them together and reads them."""
