@@ -218,7 +218,7 @@ def build_engine(
         geometry=geometry,
         sampling={} if sampling is None else sampling.offered,
         weights=report or {},
-        conductor=fit_of(config),
+        conductor=fit_of(config, thinks=text.knows_thinking),
         tokenizer_sha256=text.sha256,
     )
     try:

@@ -52,6 +52,12 @@ def test_the_load_report_says_what_was_read(tmp_path: Path) -> None:
     assert sum(stored.values()) == sum(loaded.values()) > 0
 
 
+@pytest.mark.spec("FIT-009")
+def test_a_model_that_never_thinks_is_not_told_how_hard(tmp_path: Path) -> None:
+    assert load_engine(build_llama(tmp_path / "tiny")).card.conductor["effort_note"] is False
+    assert build_engine(tiny_llama().model, FakeText()).card.conductor.get("effort_note") is None
+
+
 @pytest.mark.spec("ENG-015", "ENG-035")
 def test_window_grid_and_name_are_the_callers(tmp_path: Path) -> None:
     engine = load_engine(build_llama(tmp_path / "tiny"), max_len=64, grid=16, name="other")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from tandem.engine.decoding.capping import Capping
@@ -32,14 +33,12 @@ class Answering:
     def __init__(
         self,
         rules: SamplingRules,
-        limit: int,
         *,
         out: Outlet,
         tally: Tally,
         capping: Capping,
         watching: Watching,
     ) -> None:
-        self.limit = limit
         self.finish: Finish | None = None
         self._rules = rules
         self._out = out
@@ -52,6 +51,8 @@ class Answering:
         """What the engine is to do before anything else, or after the finish."""
         self._own_end: OwnEnd | None = None
         """The end that the model has chosen, while it is open."""
+        self._asked_at = 0.0
+        """When the newest question was put, if there was one."""
         self._open_at: SafePoint | None = None
         """Where a question about it was asked; None where none is."""
 
@@ -60,7 +61,7 @@ class Answering:
             return self._trim
         if self.finish is not None:
             return Ended()
-        left = self.limit - self._tally.completion
+        left = self._watching.limit - self._tally.completion
         match self._inserted[0] if self._inserted else None:
             case Force(ids, visible=True):
                 return Force(ids[:left], visible=True)
@@ -100,10 +101,6 @@ class Answering:
             self._close_at_cap()
             self._force_what_is_certain()
 
-    def fit(self) -> None:
-        """Output for which the window has no rows is not to be had."""
-        self.limit = min(self.limit, self._tally.completion + self._watching.left)
-
     def insert(self, works: Sequence[Force | Ask]) -> None:
         self._inserted.extend(works)
 
@@ -122,13 +119,14 @@ class Answering:
         if work.closes:
             self._commit(ids)  # the mask waits for the block's end, which only these ids show
             self._out.close_reasoning()
-        self.fit()
-        if self._tally.completion >= self.limit:
+        self._watching.fit()
+        if self._tally.completion >= self._watching.limit:
             self._end("length", now)
 
     def _take_answer(self, answer: Answer, now: float) -> None:
         self._inserted.popleft()
         point = self._open_at
+        answer = replace(answer, ms=1e3 * (now - self._asked_at))
         acted = self._act(self._watching.answered(answer), point or "SP1", now)
         if acted or self.finish is not None or point is None or self._inserted:
             return
@@ -153,7 +151,7 @@ class Answering:
             self._tally.completion += 1
             self._out.read(token, logprobs[at] if logprobs else None)
             # An answer that ends by itself was not cut, also where its last token is the last that the limit allows.
-            if self._reader.stopped or self._tally.completion == self.limit:
+            if self._reader.stopped or self._tally.completion == self._watching.limit:
                 self._commit(ids[: at + 1])
                 self._stop_at(at + 1, len(ids), now, sampled=sampled)
                 return False
@@ -189,6 +187,7 @@ class Answering:
     def _act(self, verdict: Verdict, point: SafePoint, now: float) -> bool:
         """Do what a verdict says. Whether the answer goes on, has its end open still, or has been ended by it."""
         asks = bool(verdict.works) and not goes_on(verdict.works)
+        self._asked_at = now
         self._out.let_go(verdict, releases=point == "SP3" and not asks)
         if verdict.end is not None:
             inside = self._reader.in_reasoning
@@ -231,6 +230,8 @@ class Answering:
         if any(isinstance(work, Force) and work.closes for work in self._inserted):
             return
         if cap := self._capping.take_due(self._tally.completion):
+            if not cap.visible and len(cap.closer) >= self._watching.left:
+                return  # there are no rows for it and what it is forced for: the window ends the answer
             self._watching.closed(cap)
             self._inserted.appendleft(
                 Force(cap.closer, cap.visible, closes=not cap.visible, shown=0 if cap.visible else cap.shown)

@@ -65,10 +65,9 @@ class Generation:
         self._cap = reasoning_cap
         self._tally = Tally(arrived_at)
         self._out = Outlet(reader, prompt, self._tally)
-        self._watching = Watching(supervisor, reader, self._tally, rows=len(prompt.ids), window=window)
+        self._watching = Watching(supervisor, reader, self._tally, limit=limit, rows=len(prompt.ids), window=window)
         self._answering = Answering(
             self.rules,
-            limit,
             out=self._out,
             tally=self._tally,
             capping=Capping(reasoning_cap, reader),
@@ -97,7 +96,7 @@ class Generation:
     @property
     def limit(self) -> int:
         """Output tokens that it may have; hidden ones may take their rows."""
-        return self._answering.limit
+        return self._watching.limit
 
     @property
     def finish(self) -> Finish | None:
@@ -129,7 +128,7 @@ class Generation:
         """Before the start: the prompt as its slot has finished it, and the rows that there are (SCH-114)."""
         self.prompt = self._out.prompt = prompt
         self._watching.rows, self._watching.window = len(prompt.ids), window
-        self._answering.fit()
+        self._watching.fit()
 
     def start(self, now: float) -> None:
         """The grant: waiting ends here. A second start changes nothing."""

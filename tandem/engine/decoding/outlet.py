@@ -8,9 +8,10 @@ from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.reading.deltas import CallEnd, Content, Delta, Finish, FinishReason
 from tandem.engine.verbs import TokenLogprob
 
-__all__ = ["Outlet"]
+__all__ = ["PARAGRAPH", "Outlet"]
 
 PARAGRAPH = "\n\n"
+"""Between two messages of one answer."""
 
 
 class Outlet:

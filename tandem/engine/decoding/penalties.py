@@ -20,7 +20,8 @@ class History:
     """The ids a sequence has read and written, indexed for the penalties that ask.
 
     An index is built at its first use and catches up with the ids at every later one, so a request without penalties
-    pays for none. Forced ids count as output: they stand in the sequence as if the model had written them.
+    pays for none. Forced ids count as output: they stand in the sequence as if the model had written them. Hidden ones
+    are read and not written, as the prompt is: the end of a turn in them must not keep the model from ending its own.
     """
 
     def __init__(self, prompt: Sequence[int], output: Sequence[int] = ()) -> None:
@@ -30,6 +31,8 @@ class History:
         self._seen_upto = 0
         self._counts: dict[int, int] = {}
         self._counted_upto = self._prompt
+        self._hidden: list[tuple[int, int]] = []
+        """Runs of the ids behind the prompt that are no output, in order."""
         self._followers: dict[int, _Followers] = {}
 
     def __len__(self) -> int:
@@ -48,6 +51,12 @@ class History:
     def extend(self, ids: Sequence[int]) -> None:
         self._ids.extend(ids)
 
+    def hide(self, start: int) -> None:
+        """The ids from `start` on are no output; those of them that were counted are taken back."""
+        self._hidden = [run for run in self._hidden if run[0] < start]
+        self._hidden.append((start, len(self._ids)))
+        self._counts, self._counted_upto = {}, self._prompt
+
     def cut(self, length: int) -> None:
         """Keep the first `length` ids, all of the prompt's among them. Indexes that hold more are built again."""
         del self._ids[length:]
@@ -65,9 +74,12 @@ class History:
 
     def counts(self) -> Mapping[int, int]:
         """How often each id of the output occurs in it."""
-        for token in self._ids[self._counted_upto :]:
-            self._counts[token] = self._counts.get(token, 0) + 1
-        self._counted_upto = len(self._ids)
+        at, end = self._counted_upto, len(self._ids)
+        for start, stop in [*self._hidden, (end, end)]:
+            for token in self._ids[at:start] if at < start else ():
+                self._counts[token] = self._counts.get(token, 0) + 1
+            at = max(at, stop)
+        self._counted_upto = end
         return self._counts
 
     def repeats(self, n: int) -> set[int]:

@@ -79,6 +79,8 @@ class Seen:
     """Row of the next token, hidden ones counted."""
     room: int
     """Rows left in the window: hidden tokens take theirs from the output where there are no others."""
+    left: int
+    """Output tokens that the request may still have: what is forced visibly takes of them."""
     in_reasoning: bool
     in_call: bool
     reasoning_tokens: int

@@ -14,7 +14,7 @@ from tandem.engine.drafting.drafter import Draw, Drawn
 from tandem.engine.errors import EngineError
 from tandem.engine.models.state import StateCopy
 from tandem.engine.text.prompt import Prompt
-from tandem.engine.text.replay import Run, Whose
+from tandem.engine.text.replay import Run, Whose, hide
 from tandem.engine.verbs import EMPTY_TREE, Tree
 
 __all__ = ["Pending", "Rows", "Snapshot", "TorchSequence"]
@@ -155,10 +155,14 @@ class TorchSequence:
 
     def force(self, ids: Sequence[int], *, hidden: bool = False, dropped: int = 0) -> None:
         """`ids` now stand at the history's end. So many tokens before them are not the answer's any more."""
-        self.forced.append((len(self.history) - dropped, len(self.history) + len(ids)))
-        if hidden and self.unseen is not None:
-            self.unseen.append(self.forced[-1])
+        at = start = len(self.history)
+        if hidden:
+            start = at - dropped if self.unseen is None else hide(self.unseen, at, len(ids), dropped)
+        self.forced = [run for run in self.forced if run[0] < start]
+        self.forced.append((start, at + len(ids)))
         self.history.extend(ids)
+        if hidden:
+            self.history.hide(start)
 
     @property
     def prompt_read(self) -> bool:

@@ -28,14 +28,15 @@ class OwnEnd:
 
 
 class Watching:
-    """Of one choice over a prompt of `rows` rows, in a window that nobody may know."""
+    """Of one choice of `limit` output tokens over a prompt of `rows` rows, in a window that nobody may know."""
 
     def __init__(
-        self, supervisor: Supervisor | None, reader: Reader, tally: Tally, *, rows: int, window: int | None
+        self, supervisor: Supervisor | None, reader: Reader, tally: Tally, *, limit: int, rows: int, window: int | None
     ) -> None:
         self._supervisor = supervisor
         self._reader = reader
         self._tally = tally
+        self.limit = limit
         self.rows = rows
         self.window = window
 
@@ -48,6 +49,10 @@ class Watching:
     def left(self) -> int:
         """Tokens that the window has room for."""
         return sys.maxsize if self.window is None else max(self.window - self.position, 0)
+
+    def fit(self) -> None:
+        """Output for which the window has no rows is not to be had."""
+        self.limit = min(self.limit, self._tally.completion + self.left)
 
     def look(self, point: SafePoint, ended: FinishReason | None = None) -> Verdict:
         if self._supervisor is None:
@@ -71,6 +76,7 @@ class Watching:
             written=written,
             position=self.position,
             room=self.left,
+            left=self.limit - written,
             in_reasoning=reader.in_reasoning,
             in_call=reader.in_call,
             reasoning_tokens=written if reader.in_reasoning else reader.reasoning_tokens,

@@ -84,6 +84,8 @@ class Answer:
     """Probabilities of the options of an `Ask`, in their order."""
 
     probabilities: tuple[float, ...]
+    ms: float = 0.0
+    """Since it was asked, the wait for the device included; the generation fills it in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from typing import Final
 from tandem.engine.fake.script import Script
 from tandem.engine.fake.vocabulary import IM_END
 from tandem.engine.text.prompt import Prompt
-from tandem.engine.text.replay import Run, Whose
+from tandem.engine.text.replay import Run, Whose, hide
 from tandem.engine.verbs import Tree
 
-__all__ = ["FakeLoan", "FakeRows", "FakeSeq", "FakeSnapshot"]
+__all__ = ["FakeLoan", "FakeRows", "FakeSeq", "FakeSnapshot", "rows_of"]
 
 _CLOSER: Final = b"</think>"
 
@@ -39,8 +39,8 @@ class FakeSeq:
     pending: int = 0
     """Tokens of the last accept as long as it can be taken back, `accepted` drafted ones among them."""
     accepted: int = 0
-    unseen: list[Run] = field(default_factory=list)
-    """Rows of what was forced and is not shown."""
+    unseen: list[Run] | None = field(default_factory=list)
+    """Rows of what was forced and is not shown; None where that is not known."""
 
     @property
     def keys(self) -> tuple[int, ...]:
@@ -50,7 +50,7 @@ class FakeSeq:
     @property
     def whose(self) -> Whose | None:
         """What is known of its rows' hidden tokens, for the next prompt of its session (ENG-111)."""
-        if self.prompt.session is None or self.prompt.asks:
+        if self.prompt.session is None or self.unseen is None or self.prompt.asks:
             return None
         rows, runs = len(self.keys), [(span.start, span.end) for span in self.prompt.spans if span.kind != "client"]
         return Whose(
@@ -60,9 +60,8 @@ class FakeSeq:
 
     def force(self, ids: Sequence[int], *, hidden: bool, dropped: int) -> None:
         """`ids` now stand at its end."""
-        start = len(self.prompt.ids) + len(self.output)
-        if hidden and ids:
-            self.unseen.append((start - dropped, start + len(ids)))
+        if hidden and ids and self.unseen is not None:
+            hide(self.unseen, len(self.prompt.ids) + len(self.output), len(ids), dropped)
         self.output += ids
         self.pending = 0
 
@@ -135,3 +134,8 @@ class FakeLoan:
     holder: FakeSeq | None
     rows: int
     nbytes: int = 0
+
+
+def rows_of(room: int, loan: FakeLoan | None) -> str:
+    """A window in words."""
+    return f"a window of {room}" if loan is None else f"the {room} rows lent to a guest"

@@ -12,7 +12,7 @@ from typing import Final
 
 from tandem.engine.errors import EngineError
 from tandem.engine.fake.caching import FakeCaching
-from tandem.engine.fake.sequence import FakeLoan, FakeRows, FakeSeq, FakeSnapshot
+from tandem.engine.fake.sequence import FakeLoan, FakeRows, FakeSeq, FakeSnapshot, rows_of
 from tandem.engine.fake.simulation import Call, Simulation
 from tandem.engine.fake.text import FakeText
 from tandem.engine.fake.vocabulary import IM_END, IM_START, THINK_END
@@ -78,7 +78,7 @@ class FakeSlot(FakeCaching):
             raise EngineError("the prompt has no tokens")
         room = self._card.max_len if self._loan is None else self._loan.rows
         if len(prompt.ids) >= room:
-            raise EngineError(f"{len(prompt.ids)} prompt tokens leave no room in {_rows(room, self._loan)}")
+            raise EngineError(f"{len(prompt.ids)} prompt tokens leave no room in {rows_of(room, self._loan)}")
         script = script_of(self._text, prompt)
         says = tuple(tokens_of(self._text, say) for say in script.says)
         seq = FakeSeq(self._device.opened, prompt, script, says, self._fixed, room, self._number)
@@ -137,9 +137,7 @@ class FakeSlot(FakeCaching):
         if rows.fault:
             raise EngineError(rows.fault)
         ids, logprobs = walk(seq, rows, rules, self._text.end_ids)
-        if len(seq.prompt.ids) + len(seq.output) + len(ids) > seq.room:
-            loan = self._loan if seq is self._guest else None
-            raise EngineError(f"{_rows(seq.room, loan)} is full")
+        self._check_room(seq, len(ids))
         seq.output += ids
         seq.written += len(ids)
         seq.at += len(ids)
@@ -174,6 +172,7 @@ class FakeSlot(FakeCaching):
     def force(self, seq: FakeSeq, ids: Sequence[int], *, hidden: bool = False, dropped: int = 0) -> None:
         self._check(seq)
         self._record("force", seq, tokens=len(ids))
+        self._check_room(seq, len(ids))
         seq.force(ids, hidden=hidden, dropped=dropped)
         self._spend(len(ids) * seq.script.prefill_ms_per_token)
         if IM_START in ids:
@@ -185,6 +184,7 @@ class FakeSlot(FakeCaching):
         """As the script's `choose` says; without it every option is as likely as the others."""
         self._check(seq)
         self._record("ask", seq, tokens=len(ids), options=len(options))
+        self._check_room(seq, len(ids))
         seq.pending = 0
         self._spend(len(ids) * seq.script.prefill_ms_per_token)
         return seq.script.shares([self._text.piece(option) for option in options])
@@ -201,7 +201,7 @@ class FakeSlot(FakeCaching):
             raise EngineError("not a snapshot of this engine")
         self._record("restore", seq)
         seq.read, seq.output, seq.written = snapshot.read, list(snapshot.output), snapshot.written
-        seq.say, seq.at, seq.pending = snapshot.say, snapshot.at, 0
+        seq.say, seq.at, seq.pending, seq.unseen = snapshot.say, snapshot.at, 0, None
 
     def synchronise(self) -> None:
         """Nothing is ever under way."""
@@ -283,6 +283,10 @@ class FakeSlot(FakeCaching):
         if read and seq.read < len(seq.prompt.ids):
             raise EngineError(f"{seq.read} of {len(seq.prompt.ids)} prompt tokens are read; prefill the rest first")
 
+    def _check_room(self, seq: FakeSeq, more: int) -> None:
+        if len(seq.prompt.ids) + len(seq.output) + more > seq.room:
+            raise EngineError(f"{rows_of(seq.room, self._loan if seq is self._guest else None)} is full")
+
     def _admit(self) -> None:
         """A prompt is about to be read: there is room for every one."""
 
@@ -293,7 +297,3 @@ class FakeSlot(FakeCaching):
 
     def _spend(self, milliseconds: float) -> None:
         self._device.spend(milliseconds)
-
-
-def _rows(room: int, loan: FakeLoan | None) -> str:
-    return f"a window of {room}" if loan is None else f"the {room} rows lent to a guest"

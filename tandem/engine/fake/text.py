@@ -31,6 +31,7 @@ class FakeText:
     end_ids = frozenset({IM_END, END_OF_TEXT})
     turn_ends = frozenset({IM_END})
     is_open_vocabulary = True
+    knows_thinking = True
     markers: Mapping[str, int] = MappingProxyType(SPECIALS)
     sha256 = hashlib.sha256(b"tandem's fake").hexdigest()
     """As a checkpoint's tokenizer has one."""

@@ -54,7 +54,11 @@ def device_draft_layer_of(architecture: str) -> LoadDraftLayerOnDevice | None:
     return DEVICE_DRAFT_LAYERS.get(architecture)
 
 
-def fit_of(config: ModelConfig) -> Mapping[str, object]:
-    """What the package of a checkpoint declares to the conductor (FIT-004); empty where it declares nothing."""
+def fit_of(config: ModelConfig, *, thinks: bool = True) -> Mapping[str, object]:
+    """What the package of a checkpoint declares to the conductor (FIT-004); empty where it declares nothing.
+
+    One that never `thinks` is not told how hard to: it would write about that (FIT-009).
+    """
     declare = FITS.get(config.architecture)
-    return {} if declare is None else declare(config)
+    declared = {} if declare is None else declare(config)
+    return declared if thinks else {**declared, "effort_note": False}

@@ -62,7 +62,7 @@ class CheckpointText:
         # What follows the last whole marker is the template's own: a client's text holds none.
         others = (re.escape(text) for text in self._markers if len(text) > 1 and text not in (OPENER, CLOSER))
         self._last_marker = re.compile(f".*(?:{'|'.join(others) or '(?!)'})", re.DOTALL)
-        self._knows_thinking = OPENER in self._markers or OPENER in template
+        self.knows_thinking = OPENER in self._markers or OPENER in template
         self.support = probe(self._template)
         eos = tokenizer.id_of(eos_token)
         own = frozenset() if eos is None else frozenset((eos,))
@@ -207,7 +207,7 @@ class CheckpointText:
 
     def _thinking(self, rendered: str) -> Thinking:
         """How the generation prompt leaves the block. It is what follows the last marker, its own tags apart."""
-        if not self._knows_thinking:
+        if not self.knows_thinking:
             return "off"
         tail = rendered[-_LONGEST_OPENING:]
         if head := self._last_marker.match(tail):

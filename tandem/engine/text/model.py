@@ -61,6 +61,10 @@ class TextModel(Protocol):
     def is_open_vocabulary(self) -> bool:
         """Ids 0 to 255 are the bytes, and any other but a marker may get its text while the server runs."""
 
+    @property
+    def knows_thinking(self) -> bool:
+        """Template or vocabulary has the reasoning's opener: a model without it never thinks."""
+
     def is_token(self, token: int) -> bool:
         """Whether the id is in the vocabulary."""
 

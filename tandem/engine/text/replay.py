@@ -15,7 +15,7 @@ from typing import TypeAlias
 from tandem.engine.text.images import PromptImage
 from tandem.engine.text.prompt import Prompt, Span
 
-__all__ = ["Run", "Whose", "Written", "finalise"]
+__all__ = ["Run", "Whose", "Written", "finalise", "hide"]
 
 Run: TypeAlias = tuple[int, int]
 """From an index up to another, excluded."""
@@ -35,6 +35,20 @@ class Written:
 
     keys: tuple[int, ...] = field(repr=False)
     whose: Whose
+
+
+def hide(runs: list[Run], at: int, count: int, dropped: int = 0) -> int:
+    """`count` tokens from index `at` on, the newest, are hidden, and with them the `dropped` ones before them that were
+    not: `runs` then say so, and what lay hidden between is part of theirs. Where they begin.
+    """
+    start = at
+    while runs and dropped > start - runs[-1][1]:
+        before = runs.pop()
+        dropped -= start - before[1]
+        start = before[0]
+    start -= dropped
+    runs.append((start, at + count))
+    return start
 
 
 def finalise(prompt: Prompt, written: Iterable[Written], window: int) -> Prompt:
@@ -59,6 +73,8 @@ def _lacking(prompt: Prompt, keys: Sequence[int], written: Written) -> list[Run]
     at, read, lacking = 0, 0, list[Run]()
     for start, stop in [*written.whose.hidden, (len(written.keys), len(written.keys))]:
         seen = start - read
+        if seen < 0 or stop < start:
+            return None  # runs that are not in order tell nothing
         if tuple(keys[at : at + seen]) != written.keys[read:start]:
             return None
         at, read = at + seen, stop

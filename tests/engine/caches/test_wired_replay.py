@@ -10,7 +10,7 @@ import pytest
 from tandem.engine.decoding.torch_engine import TorchEngine
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.replay import finalise
-from tests.engine.caches.wired import served, turn
+from tests.engine.caches.wired import ALL, served, turn
 from tests.engine.decoding.engines import PROMPT, ids_of, trace
 
 pytestmark = pytest.mark.usefixtures("kind")
@@ -50,6 +50,15 @@ def test_the_next_turn_of_the_session_goes_on_at_the_end(between: str) -> None:
         assert source == ("parked" if between == "another conversation" else "end")
         assert right
         assert hidden == len(NOTE)
+
+
+@pytest.mark.spec("ENG-111", "SCH-114", "ENG-114")
+def test_a_snapshot_in_the_state_store_knows_what_is_hidden_in_it() -> None:
+    with served(replace(ALL, park=0)) as engine:
+        talk = first_turn(engine)
+        turn(engine, OTHER)
+        assert next_turn(engine, [*talk, 4, 5], "another")[2] == 0
+        assert next_turn(engine, [*talk, 4, 5]) == ("store", True, len(NOTE))
 
 
 @pytest.mark.spec("ENG-111", "MON-137")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import pytest
 
 from tandem.engine.caches.caching import Caching
 from tandem.engine.decoding.torch_engine import TorchEngine
+from tandem.engine.decoding.work import Force, perform
 from tandem.engine.drafting.tree import chain
+from tandem.engine.errors import EngineError
 from tandem.engine.fake import FakeEngine
+from tandem.engine.fake.warm import WarmFakeEngine
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.verbs import EMPTY_TREE, Engine, SamplingRules, Tree
 from tests.engine.conformance.test_suite import IDS, load
@@ -69,6 +72,41 @@ def test_one_loop_drives_every_engine(kind: str, tmp_path_factory: pytest.TempPa
     engine = Watched(fake if kind == "fake" else load(kind, tmp_path_factory))
     drive(engine, prompt_of(fake, {"say": "one two three four five"}) if kind == "fake" else Prompt.of_client(IDS))
     assert engine.called == VERBS
+
+
+@pytest.mark.spec("ENG-182", "ENG-111", "MON-137", "ENG-040")
+@pytest.mark.parametrize("kind", ["llama", "qwen3_5", "fake"])
+def test_every_engine_knows_what_of_its_rows_no_client_has(kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    fake = WarmFakeEngine(grid=16, max_len=256)
+    engine: Any = fake if kind == "fake" else load(kind, tmp_path_factory)
+    asked = prompt_of(fake, {"say": "one two three four five six seven"}) if kind == "fake" else Prompt.of_client(IDS)
+    prompt, rows = replace(asked, session="mine"), len(asked.ids)
+    seq = read(engine, prompt)
+    start = engine.snapshot(seq)
+    seen = [*round_of(engine, seq), *round_of(engine, seq)]
+    engine.trim(seq, 0)  # an end token that is taken back
+    perform(engine, seq, Force((7, 8, 9), visible=False, shown=1), GREEDY)
+    dropped = [*round_of(engine, seq), *round_of(engine, seq)]
+    perform(engine, seq, Force((3,), visible=False), GREEDY)
+    perform(engine, seq, Force((6, 7), visible=False, dropped=2), GREEDY)
+    perform(engine, seq, Force((5,), visible=True), GREEDY)
+    with pytest.raises(EngineError):
+        engine.force(seq, [5] * 256, hidden=True)
+    with pytest.raises(EngineError):
+        engine.ask(seq, [5] * 256, [1, 2])
+    last = [*round_of(engine, seq), *round_of(engine, seq)]
+    engine.close(seq)
+    [written] = engine.written()
+    assert written.keys == (*prompt.keys, *seen[:1], 7, 8, 9, *dropped, 3, 6, 7, 5, last[0])
+    assert written.whose.hidden == ((rows + 1, rows + 3), (rows + 4, rows + 9))
+    for forced in (False, True):
+        engine.clear()
+        seq = read(engine, prompt)
+        if forced:
+            engine.force(seq, [6, 7], hidden=True)
+        engine.restore(seq, start)
+        engine.close(seq)
+        assert list(engine.written()) == [], "a snapshot does not say"
 
 
 def drive(engine: Any, prompt: Prompt) -> None:

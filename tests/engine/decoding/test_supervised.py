@@ -317,3 +317,27 @@ def test_hidden_tokens_take_their_rows_from_the_limit_where_the_window_has_no_ot
         assert (at_end.position, at_end.room) == (rows + 1, room - 1)
         assert text_of(deltas) == said
         assert finish_of(deltas).reason == ("stop" if room == 20 else "length")
+
+
+@pytest.mark.spec("MON-038", "ENG-097", "ENG-043")
+@BLOCKS
+def test_a_cap_whose_hidden_closer_has_no_rows_closes_nothing(block: int) -> None:
+    """A window that replayed tokens have made smaller ends the answer, as any does, and no fault comes of it."""
+    script = {"say": "<think>a b c d e</think>f", "block": block}
+    rows = len(supervised(FakeEngine(), script, None).prompt.ids)
+    closer = closing_ids(FakeEngine().text)
+    for room in (4, 3 + len(closer)):
+        table = Table()
+        _, _, deltas = run(script, table, cap=ReasoningCap(3, closer, visible=False), window=rows + room, limit=room)
+        assert table.closes == []
+        assert finish_of(deltas).reason == ("length" if room == 4 else "stop")
+    _, _, deltas = run(script, None, cap=ReasoningCap(3, closer, visible=False), window=rows + 4 + len(closer))
+    assert (reasoning_of(deltas), finish_of(deltas).reason) == ("a b", "length")
+
+
+@pytest.mark.spec("MON-078", "API-119")
+def test_what_the_limit_leaves_is_seen() -> None:
+    for limit, left in ((2, 0), (5, 3)):
+        table = Table()
+        run({"say": ["x", F, G]}, table, holds=True, single_call=True, limit=limit)
+        assert (table.points[-1], table.seen[-1].left) == ("SP3", left)

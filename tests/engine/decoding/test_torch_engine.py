@@ -196,6 +196,26 @@ def test_penalties_see_prompt_and_output_of_the_sequence() -> None:
         )
 
 
+@pytest.mark.spec("ENG-078", "MON-133")
+@pytest.mark.parametrize("dropped", [0, 1])
+def test_what_no_client_sees_is_no_output_to_penalties(dropped: int) -> None:
+    engine = tiny_engine()
+    seq = read(engine, PROMPT)
+    written = rounds(engine, seq, 3)
+    heavy = replace(GREEDY, presence_penalty=2.0, logprobs=2)
+    [said] = rounds(engine, seq, 1, heavy)  # they are counted by now
+    engine.force(seq, [7, 8], hidden=True, dropped=dropped)
+    row = kept_row(engine, seq)
+    accepted = perform(engine, seq, Round(1), heavy)
+    assert isinstance(accepted, Accepted)
+    wanted = row.double()
+    for token in {*written, *([] if dropped else [said])}:
+        wanted[token] -= 2.0
+    best = int(wanted.argmax())
+    assert accepted.ids == (best,)
+    assert accepted.logprobs[0].logprob == pytest.approx(float(torch.log_softmax(wanted, 0)[best]), abs=1e-4)
+
+
 @pytest.mark.spec("ENG-082")
 def test_logprobs_come_with_every_accepted_token() -> None:
     engine = tiny_engine()

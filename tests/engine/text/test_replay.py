@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tandem.engine.text.prompt import Prompt, Span
-from tandem.engine.text.replay import Run, Whose, Written, finalise
+from tandem.engine.text.replay import Run, Whose, Written, finalise, hide
 
 WINDOW = 1000
 # What stands in the rows, part by part: the client has seen it, or has not.
@@ -78,6 +78,21 @@ def test_of_another_session_nothing_is_told(
     assert finalise(prompt, [written], WINDOW) is prompt
 
 
+@pytest.mark.spec("ENG-111")
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=4), MORE)
+def test_whatever_the_runs_are_nothing_but_rows_come_back(runs: list[Run], more: list[int]) -> None:
+    """The prompt stays whole, and begins with rows that are there as they are."""
+    keys = tuple(at % 2 for at in range(10))
+    for seen in range(10):
+        prompt = sent([*keys[:seen], *more])
+        done = finalise(prompt, [Written(keys, Whose("mine", tuple(runs)))], WINDOW)
+        if done is prompt:
+            continue
+        assert done.ids[: len(keys)] == keys
+        client = [span for span in done.spans if span.kind == "client"]
+        assert [each for span in client for each in done.ids[span.start : span.end]] == list(prompt.ids)
+
+
 def test_the_longest_of_several_counts_and_the_window_is_kept() -> None:
     short, _ = rows_of([(True, [1, 2]), (False, [7])])
     long, seen = rows_of([(True, [1, 2]), (False, [7]), (True, [3]), (False, [8, 8])])
@@ -101,3 +116,20 @@ def test_places_move_with_what_stands_before_them() -> None:
         ("client", 7, 8),
     ]
     assert (done.insertion, done.head) == (6, 1)
+
+
+@pytest.mark.spec("ENG-111", "MON-137")
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3), st.integers(0, 9)), max_size=6))
+def test_what_is_dropped_with_a_run_is_counted_in_what_the_client_had(steps: list[tuple[int, int, int]]) -> None:
+    runs, seen, at = list[Run](), list[int](), 0
+    for written, count, dropped in steps:
+        seen += range(at, at + written)
+        at += written
+        dropped = min(dropped, len(seen))
+        start = hide(runs, at, count, dropped)
+        del seen[len(seen) - dropped :]
+        assert start == runs[-1][0]
+        at += count
+    hidden = [each for start, stop in runs for each in range(start, stop)]
+    assert hidden == sorted(set(hidden)), "in order, none twice"
+    assert sorted([*hidden, *seen]) == list(range(at))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from tandem.engine.text.reading.calls import CallCodec, Piece, Text
 from tandem.engine.text.reading.closers import CloserFilter, Place
 from tandem.engine.text.reading.deltas import CallArguments, CallEnd, CallStart, Content, Delta, Reasoning
+from tandem.engine.text.reading.fed import Fed
 from tandem.engine.text.reading.held import Held
 from tandem.engine.text.reading.hold import Hold
 from tandem.engine.text.reading.rules import ReadingRules, Shown, TextMask
@@ -97,7 +98,7 @@ class AnswerSide:
         """What would be held, where somebody watches and nothing is."""
         if trace is not None and self._hold is None and calls is not None and not self._refuses:
             self._noted = Hold(self._channel, calls.new_id)
-        self.fed: list[str] | None = None if self._hold is None and trace is None else []
+        self.fed: Fed | None = None if self._hold is None and trace is None else Fed()
         """All that the codec was fed, where a block's text will be asked for."""
         self._start: int | None = None
         """Where in the raw text the answer begins, `_sent` characters of which went on behind the stop strings."""
@@ -171,7 +172,7 @@ class AnswerSide:
             return []
         if self.codec is not None:
             if self.fed is not None:
-                self.fed.append(text)
+                self.fed.add(text)
             return self._read(self.codec.feed(text))
         at, self._sent = self._sent, self._sent + len(text)
         return self._text(Text(at, text))
@@ -220,8 +221,9 @@ class AnswerSide:
 
     def _keep(self, hold: Hold, piece: CallStart | CallArguments | CallEnd) -> None:
         assert self.codec is not None
+        assert self.fed is not None
         start, end = self.codec.spans[hold.calls] if isinstance(piece, CallEnd) else (0, 0)
-        hold.call(piece, (self._start or 0) + start, "".join(self.fed or ())[start:end] if end else "")
+        hold.call(piece, (self._start or 0) + start, self.fed.between(start, end))
 
     def _text(self, piece: Text) -> list[Delta]:
         start = (self._start or 0) + piece.at

@@ -6,6 +6,7 @@ for a client has the two apart; behind a block, which may yet be text, the text 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
@@ -66,6 +67,8 @@ class Hold:
         self._new_id = new_id
         self._queue: list[_Waiting] = []
         self._blocks: list[_Block] = []
+        self._whole = 0
+        """How many of them have all of their text."""
         self._open: CallStart | None = None
         self._arguments: list[str] = []
         self._sent = 0
@@ -89,8 +92,9 @@ class Hold:
     def text(self, at: int, text: str) -> list[Delta]:
         """What of the text goes on; it comes in order, a block's before any that stands behind it."""
         deltas: list[Delta] = []
-        for block in self._blocks:
-            if text and at < block.held.at:
+        while text and self._whole < len(self._blocks):
+            block = self._blocks[self._whole]
+            if at < block.held.at:
                 cut = min(block.held.at - at, len(text))
                 deltas += self._pass(at, text[:cut], block)
                 at, text = at + cut, text[cut:]
@@ -98,6 +102,7 @@ class Hold:
                 cut = min(block.end - at, len(text))
                 block.places.append((at, text[:cut]))
                 at, text = at + cut, text[cut:]
+            self._whole += at >= block.end
         return deltas + self._pass(at, text, None) if text else deltas
 
     def call(self, piece: CallStart | CallArguments | CallEnd, at: int, text: str) -> None:
@@ -118,14 +123,15 @@ class Hold:
     def release(self, items: Sequence[Held]) -> list[Delta]:
         """`items` in place of those with their index, and the text that waits, in order; what has no item is gone."""
         deltas: list[Delta] = []
-        left = list(items)
+        of_index = defaultdict[int, list[Held]](list)
+        for item in items:
+            of_index[item.index].append(item)
         for waiting in self._queue:
             if isinstance(waiting, _Run):
                 deltas += [delta for place in waiting.places for delta in self._way.feed(*place)]
                 continue
             id = waiting.id if isinstance(waiting, _Call) else None
-            for item in [each for each in left if each.index == waiting.held.index]:
-                left.remove(item)
+            for item in of_index[waiting.held.index]:
                 if item.why is None:
                     deltas += self._way.end() + self._call(item, id)
                     id = None
@@ -136,7 +142,7 @@ class Hold:
 
     def clear(self) -> None:
         """What waits is dropped."""
-        self._queue, self._blocks, self.held, self._open = [], [], (), None
+        self._queue, self._blocks, self._whole, self.held, self._open = [], [], 0, (), None
 
     def _add(self, waiting: _Call | _Block) -> None:
         self._queue.append(waiting)
@@ -146,7 +152,9 @@ class Hold:
         """Text outside every block, `before` this one: it waits where one stands before it."""
         if not self._blocks or before is self._blocks[0]:
             return self._way.feed(at, text)
-        place = len(self._queue) if before is None else self._queue.index(before)
+        place = len(self._queue)
+        if before is not None:
+            place = next(at for at in range(place - 1, -1, -1) if self._queue[at] is before)
         run = self._queue[place - 1]
         if not isinstance(run, _Run):
             run = _Run()

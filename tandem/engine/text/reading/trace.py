@@ -21,10 +21,16 @@ class OpenBlock:
     ids: list[int] = field(default_factory=list)
     tool: str | None = None
     """The tool's name, once it is known."""
+    _text: str = field(default="", repr=False, compare=False)
+    """Of the first `_joined` pieces: whoever asks again and again pays for the new ones."""
+    _joined: int = field(default=0, repr=False, compare=False)
 
     @property
     def text(self) -> str:
-        return "".join(self.pieces)
+        if self._joined < len(self.pieces):
+            self._text += "".join(self.pieces[self._joined :])
+            self._joined = len(self.pieces)
+        return self._text
 
 
 @dataclass(slots=True)
@@ -51,12 +57,19 @@ class Trace:
     all_ids: list[int] = field(default_factory=list)
     """Every visible id in order."""
     first_block: int | None = None
-    """Where in them the first call block began, of those since the text went on behind an end."""
+    """Where in them the first call block began, of those since the text went on behind an end. One that cannot be read
+    counts, also while its end is not known yet.
+    """
 
     @property
     def since_block(self) -> int:
         """How many visible tokens there are from that block on."""
         return 0 if self.first_block is None else len(self.all_ids) - self.first_block
+
+    @property
+    def has_calls(self) -> bool:
+        """Calls are in the answer, or blocks that were to be some."""
+        return bool(self.calls or self.rejected) or self.first_block is not None
 
     @property
     def answer_text(self) -> str:

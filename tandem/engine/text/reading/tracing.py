@@ -59,18 +59,18 @@ class Tracer:
 
     def _block(self, token: int) -> bool:
         """Whether the token belongs to a call block, or closes one."""
-        codec, was_open = self._answer.codec, self._opened is not None
-        if codec is None or not codec.inside:
+        codec, fed, was_open = self._answer.codec, self._answer.fed, self._opened is not None
+        if codec is None or fed is None or not codec.inside:
             self.dropped()
             return was_open
-        trace, fed = self._trace, self._answer.fed or []
+        trace = self._trace
         if trace.block is None or codec.opened != self._opened:
-            trace.block, self._opened = OpenBlock(["".join(fed)[codec.opened :]]), codec.opened
+            trace.block, self._opened = OpenBlock([fed.from_on(codec.opened)]), codec.opened
             if trace.first_block is None:
                 trace.first_block = len(trace.all_ids) - 1
         else:
-            trace.block.pieces += fed[self._taken :]
-        self._taken = len(fed)
+            trace.block.pieces += fed.pieces[self._taken :]
+        self._taken = len(fed.pieces)
         trace.block.ids.append(token)
         trace.block.tool = codec.tool
         return True
