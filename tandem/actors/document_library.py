@@ -38,6 +38,7 @@ __all__ = [
     "numbers_of",
     "put_in",
     "read_versions",
+    "reason_of",
     "standings",
     "unreadable",
     "with_skills",
@@ -152,12 +153,17 @@ def unreadable(root: str, error: OSError, policy: Mapping[str, Any] | None = Non
     """The shipped documents, where the directory cannot be used."""
     shipped = shipped_documents() if policy is None else {**shipped_documents(), MONITOR: dict(policy)}
     library = _as_shipped(shipped)
-    problem = Problem(root, "", error.strerror or type(error).__name__)
+    problem = Problem(root, "", reason_of(error))
     for key in sorted(shipped, key=_rank):
         found = _checked(key, _version_0(shipped[key]), library.documents)
         if isinstance(found, InUse):
             library = put_in(library, key, found)
     return replace(library, problems=dict.fromkeys(shipped, problem))
+
+
+def reason_of(error: OSError) -> str:
+    """Why the disk refused: its own words, without a path, or the error's type."""
+    return error.strerror or type(error).__name__
 
 
 def mark_of(files: DocumentFiles, keys: Iterable[DocumentKey], library: Library | None) -> Mark:

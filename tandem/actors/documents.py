@@ -33,6 +33,7 @@ from tandem.actors.document_library import (
     load,
     mark_of,
     read_versions,
+    reason_of,
     standings,
     unreadable,
 )
@@ -177,7 +178,7 @@ class DocumentKeeper(Actor[DocumentsMessage]):
         try:
             stored, library = await self._blocking.run("documents", work)
         except OSError as error:
-            log.error("[config] %s cannot be used, the shipped documents serve: %s", self._files.root, error)
+            log.error("[config] %s cannot be used, what ships serves: %s", self._files.root, reason_of(error))
             self._library = unreadable(str(self._files.root), error, self._policy)
             return self._library
         for one in stored:
@@ -213,7 +214,7 @@ class DocumentKeeper(Actor[DocumentsMessage]):
         try:
             found = await self._blocking.run("documents", self._reread, library)
         except OSError as error:
-            log.error("[config] %s cannot be read: %s", self._files.root, error.strerror or error)
+            log.error("[config] %s cannot be read: %s", self._files.root, reason_of(error))
             found = library
         self._looked = trio.current_time()
         for key, problem in found.problems.items():
@@ -260,8 +261,8 @@ class DocumentKeeper(Actor[DocumentsMessage]):
             path = f"document.{error.path}" if error.path else "document"
             return self._refused(key, Refusal("invalid", path, error.message))
         except OSError as error:
-            log.error("[config] %s cannot be written: %s", key, error.strerror or error)
-            return self._refused(key, Refusal("failed", "", "the version could not be written"))
+            log.error("[config] %s cannot be written: %s", key, reason_of(error))
+            return self._refused(key, Refusal("failed", "", f"the version could not be written: {reason_of(error)}"))
         self._journal(
             key,
             "stored" if restored_from is None else "restored",

@@ -154,7 +154,7 @@ class ChatClient:
             connection.connect()
         except OSError:
             raise NoServer(
-                f"no server answers at {self.url}: start one with tandem serve, or name another with --url"
+                f"no server answers at {self.url}: start one with tandem serve, or give another address"
             ) from None
         connection.sock.settimeout(SILENCE_S)
         return connection

@@ -64,7 +64,7 @@ class Address:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
     def unreachable(self) -> NoServer:
-        return NoServer(f"no server answers at {self.url}: start one with tandem serve, or name another with --url")
+        return NoServer(f"no server answers at {self.url}: start one with tandem serve, or give another address")
 
 
 def snapshot(address: Address) -> Any:

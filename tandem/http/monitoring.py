@@ -26,7 +26,7 @@ from tandem.http.endpoint import Watch
 from tandem.http.figures import hidden_in_answer
 from tandem.http.record import RequestRecord
 from tandem.live.seen import ConductorSeen
-from tandem.store.journal import BOOKKEEPING, HiddenText, JournalRow
+from tandem.store.journal import HiddenText, JournalRow
 
 __all__ = ["Monitoring", "Whose", "fault", "planned_facts", "tell_events"]
 
@@ -202,7 +202,7 @@ def _noted(here: Context, whose: Whose, event: MonitorEvent, ts_ms: int) -> tupl
     text = None if event.text is None else HiddenText.of(event.text, event.hidden_tokens or None)
     row = _row(whose, event, ts_ms, None if text is None else text.hash)
     here.metrics.monitored(event)
-    if event.decision not in BOOKKEEPING:
+    if event.is_decision:
         log.info("%s", _line(whose, event))
     return row, text
 

@@ -47,7 +47,7 @@ def request_event(
         client_kind=record.kind,
         constrained=request.constraint is not None,
         logprobs=request.rules.logprobs is not None,
-        stream=request.stream,
+        live=request.is_live,
         profile=record.profile,
         now=here.wall.now().timestamp(),
     )

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 BOOKKEEPING = ("OUTCOME", "LABEL", "COUNTS")
-"""Decisions of the monitor's rows that are none (MON-146)."""
+"""Decisions of the monitor's rows that are none (MON-146): those of `tandem.conductor.monitor.events`."""
 FOUND = f"coalesce(decision, '') NOT IN {BOOKKEEPING}"
 """The condition of all other rows."""
 RING_ROWS = 5_000

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -31,6 +33,7 @@ from tandem.store.document_files import DocumentFiles
 from tests.service.harness import FixedWall
 
 POLICY = body_of(shipped_text())
+WHY = os.strerror(errno.ENOTDIR)
 MONITOR = {**POLICY, "tasks": []}
 
 
@@ -301,7 +304,9 @@ async def test_a_profile_without_a_good_version_is_left_out(autojump_clock: Mock
         assert (await box.standing("profiles/mine")).problem is not None
 
 
-async def test_a_directory_that_cannot_be_used(autojump_clock: MockClock, tmp_path: Path) -> None:
+async def test_a_directory_that_cannot_be_used(
+    autojump_clock: MockClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "conductor").write_text("a file")
     async with open_box(tmp_path / "conductor") as box:
         documents = await box.current()
@@ -309,7 +314,8 @@ async def test_a_directory_that_cannot_be_used(autojump_clock: MockClock, tmp_pa
         assert documents.versions["router"] == 0
         refused = await box.put("settings", {})
         assert isinstance(refused, Refusal)
-        assert refused.code == "failed"
+        assert (refused.code, refused.message) == ("failed", f"the version could not be written: {WHY}")
+        assert caplog.messages[0].endswith(f"cannot be used, what ships serves: {WHY}")
         assert (await box.standing("router")).problem is not None
 
 

@@ -78,7 +78,7 @@ def test_examples_keep_the_contract(name: str) -> None:
 async def test_without_a_conductor_there_are_no_routes(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness:
         for path in (EVENTS, DECISIONS, OVERVIEW, SESSIONS, f"{SESSIONS}/c:a", f"{EVENTS}?nonsense=1"):
-            assert "no route" in (await get(harness, path, 404))["error"]["message"]
+            assert "start the server with --conductor-config" in (await get(harness, path, 404))["error"]["message"]
 
 
 @pytest.mark.spec("OBS-030", "OBS-112", "API-236", "API-250", "OBS-116", "OBS-075", "JRN-001", "JRN-007")

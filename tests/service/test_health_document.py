@@ -12,10 +12,10 @@ import trio
 import trio.testing
 
 import tandem
+from tandem.draining import drain
 from tandem.engine.caches.caching import MemoryView
 from tandem.engine.fake import FakeEngine
 from tandem.engine.memory import GIB
-from tandem.service import drain
 from tests.service.harness import chat, open_harness
 from tests.service.test_metrics_routes import CHAT, ENDLESS, Broken, Resident, samples_of
 from tests.service.test_resident import ASKED, SYSTEM, ask, open_real

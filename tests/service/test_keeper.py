@@ -17,7 +17,7 @@ from tandem.actors.kit import Actor, Inline, Ref, open_mailbox, supervise
 from tandem.actors.queue import Enter, Granted, QueueMessage, SlotFree
 from tandem.actors.slots import SlotMessage
 from tandem.actors.turns import Turns
-from tandem.service import drain
+from tandem.draining import drain
 from tests.service.caching import CachingFake
 from tests.service.harness import FixedWall, Harness, chat, open_harness
 from tests.service.test_metrics_routes import samples_of

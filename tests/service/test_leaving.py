@@ -11,7 +11,7 @@ import trio.testing
 
 from tandem.actors.slots import Abort
 from tandem.conductor.sessions import SessionDelta, SessionFacts
-from tandem.service import drain
+from tandem.draining import drain
 from tests.service.harness import Harness, chat, open_harness
 
 CHAT = "/v1/chat/completions"

@@ -13,7 +13,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tandem.actors.live import Look, Reader, Watch
-from tandem.service import drain
+from tandem.draining import drain
 from tests.live.samples import valid
 from tests.service.harness import Call, Harness, chat, open_harness
 

@@ -13,7 +13,7 @@ import trio.testing
 
 import tandem
 from tandem.actors.live import Live
-from tandem.service import drain
+from tandem.draining import drain
 from tests.service.harness import Call, Harness, Socket, chat, open_harness
 
 LIVE = "/v1/dashboard/live"

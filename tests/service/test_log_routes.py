@@ -15,11 +15,11 @@ import trio
 import trio.testing
 
 import tandem
+from tandem.draining import drain
 from tandem.http.feed.logs import MOST
 from tandem.http.routes.logs import MAX_READERS
 from tandem.logbook import LINES_KEPT
 from tandem.secrets import Secrets
-from tandem.service import drain
 from tests.service.harness import Call, Harness, Socket, open_harness
 
 LOGS = "/v1/dashboard/logs"

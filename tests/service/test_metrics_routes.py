@@ -10,12 +10,12 @@ import trio.testing
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from tandem.draining import drain
 from tandem.engine.caches.caching import CacheStats
 from tandem.engine.fake import FakeEngine
 from tandem.metrics import CONTENT_TYPE
 from tandem.metrics.labels import FINISH_REASONS, ROUTES
 from tandem.secrets import Secrets
-from tandem.service import drain
 from tests.http.openai.samples import tool
 from tests.service.harness import Call, Harness, chat, fake, open_harness
 

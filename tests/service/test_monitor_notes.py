@@ -19,9 +19,9 @@ from tandem.conductor.monitor import tier0
 from tandem.conductor.monitor.actions import Action
 from tandem.conductor.monitor.events import RequestEvent, Task, View
 from tandem.conductor.monitor.supervisor import Supervisor
+from tandem.draining import drain
 from tandem.engine.fake.warm import WarmFakeEngine
 from tandem.engine.text.splicing import openings
-from tandem.service import drain
 from tests.conductor.monitor.calling import declare
 from tests.conductor.monitor.scripted import shipped_body
 from tests.conductor.monitor.test_argument_loop import attempt

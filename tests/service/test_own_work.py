@@ -13,9 +13,9 @@ from tandem.actors.host import InlineHost
 from tandem.actors.kit import Reply
 from tandem.actors.preparer import Grew, TakeSummary
 from tandem.actors.reader import Ended, TurnEnded
+from tandem.draining import drain
 from tandem.engine.fake.warm import WarmFakeEngine
 from tandem.engine.verbs import SamplingRules
-from tandem.service import drain
 from tests.service.harness import Harness, chat, open_harness
 
 CHAT = "/v1/chat/completions"

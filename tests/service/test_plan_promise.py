@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 import trio.testing
 
+from tandem.draining import drain
 from tandem.engine.fake.warm import WarmFakeEngine
 from tandem.engine.load import load_engine
 from tandem.engine.tiny.kinds import make_tiny
-from tandem.service import drain
 from tests.service.harness import Harness, fake, open_harness
 from tests.service.test_plan import decisions
 

@@ -10,7 +10,7 @@ import pytest
 import trio.testing
 
 import tandem
-from tandem.service import drain
+from tandem.draining import drain
 from tests.service.harness import Call, chat, fake, open_harness
 from tests.service.test_plan import CHAT, CODE, TALK, SeenFake, decisions, put
 

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from tandem.service import drain
+from tandem.draining import drain
 from tests.service.harness import Call, Harness, chat, open_harness
 from tests.service.test_metrics_routes import samples_of
 

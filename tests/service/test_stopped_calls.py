@@ -91,3 +91,23 @@ async def test_h04_a_client_that_tries_five_times_costs_two_generations(
     lines = [message for message in caplog.messages if message.startswith("[argloop]")]
     assert len(lines) == 4
     assert not [line for line in lines if "very" in line]
+
+
+@pytest.mark.spec("MON-107", "API-123")
+async def test_a_call_of_which_nothing_went_out_ends_with_a_sentence(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    """Without a stream, and with stop strings, there is no broken call that a client could report."""
+    async with open_harness(conductor_config=tmp_path) as harness:
+        for asked in ({"stream": False}, {"stream": True, "stop": ["STOP"]}):
+            body = {"model": "M", "messages": [USER], "tools": TOOLS, "max_tokens": 1_900, **asked}
+            call = await harness.client.send("/v1/chat/completions", body, headers={"x-tandem-profile": "coding"})
+            if asked["stream"]:
+                choices = [choice for chunk in call.chunks for choice in chunk["choices"]]
+                text = "".join(choice["delta"].get("content") or "" for choice in choices)
+            else:
+                choices = call.json["choices"]
+                text = choices[0]["message"]["content"]
+            assert text.startswith("[TandemLLM cut off the write call at 1088 tokens"), asked
+            assert text.count("[") == 1
+            assert choices[-1]["finish_reason"] == "stop"

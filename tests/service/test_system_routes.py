@@ -12,8 +12,8 @@ import trio.testing
 
 import tandem
 from tandem.config import declared
+from tandem.draining import drain
 from tandem.secrets import Secrets
-from tandem.service import drain
 from tests.service.harness import Harness, chat, open_harness
 from tests.service.test_metrics_routes import CHAT, ENDLESS, PASSWORD, REMOTE, Broken, Resident
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tandem.conductor.monitor.events import BOOKKEEPING
+from tandem.store import journal as columns
 from tandem.store.journal_overview import overview_query
 from tandem.store.journal_reads import Events, decisions_query, events_query, session_query, sessions_query
 from tests.store.ledgers import ask, new_ledger, write_events
@@ -54,6 +56,10 @@ def test_events_by_filter(wanted: dict[str, Any], found: list[int]) -> None:
     page = ask(journal(*rows), events_query(Events(**wanted), 10))
     assert [event["id"] for event in page.events] == found
     assert page.next_before is None
+
+
+def test_the_store_knows_the_monitors_bookkeeping() -> None:
+    assert columns.BOOKKEEPING == BOOKKEEPING, "neither may import the other"
 
 
 @pytest.mark.spec("OBS-030", "API-250")

@@ -19,19 +19,21 @@ def inquired(case: Case, task: Task, event: FinishEvent, seen: Seen) -> Generato
     """What the task's rule says in the end; what it asks meanwhile is yielded, and the answer sent."""
     found = case.asked(task, "SP2", event)
     put = failures = 0
+    ms = 0.0
     while isinstance(found, Inquiry):
         probabilities = None
         asked = _asked(case, task, found, seen)
         if isinstance(asked, Ask):
             answer = yield asked
-            probabilities, put = answer.probabilities, put + 1
+            probabilities, put, ms = answer.probabilities, put + 1, ms + answer.ms
         else:
             failures += 1
         why = asked if isinstance(asked, str) else ""
         found = case.guarded(task, "SP2", partial(found.then, probabilities, why))
     if put or failures:
         found = found or Action(kind="PASS", reason="asked")
-        return replace(found, detail={**found.detail, "questions": put, "question_failures": failures})
+        asked_ms = {"ms": round(ms, 1)} if put else {}
+        return replace(found, detail={**found.detail, **asked_ms, "questions": put, "question_failures": failures})
     return found
 
 

@@ -43,15 +43,18 @@ def stopped(case: Case, finding: Finding, seen: Seen, *, holds: bool) -> Verdict
     """The open block is dropped and the answer ends.
 
     Held calls before it are checked and go out, with the sentence behind them. A block that streams is left as it is,
-    without an end and without a word, so that the client's tool layer reports it and its loop goes on.
+    without an end and without a word, so that the client's tool layer reports it and its loop goes on. Where it is
+    neither held nor live, nothing of it has gone out, and the sentence is all that the client gets of it.
     """
     if finding.action.kind != "GIVE_UP":
         case.record.passed(finding, "bad_action")
         return Verdict()
     given = case.give_up(finding, position=seen.position)
     detail = case.stop_detail(finding)
-    if not holds or given.end is None:
+    if given.end is None or (case.req.live and not holds):
         return Verdict(end=EndNow("", detail, cut=True))
+    if not holds:
+        return given
     earlier = judge(case, seen.held, seen, ended="stop")
     released = () if earlier.end is not None else earlier.release or tuple(seen.held)
     return Verdict(release=released, end=given.end)

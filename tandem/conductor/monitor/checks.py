@@ -25,6 +25,7 @@ __all__ = ["Problem", "model_problems", "schema_problems", "text_problems"]
 SHOWN: Final = 60
 TAKEN: Final = frozenset({"route", "client", "reserve", "calls", "monitor", "request"})
 """Names in the journal's column of tasks that are no task's: caps (MON-038), and what the monitor says of itself."""
+ABSENT: Final = "the key is missing"
 OPTIONS: Final = 5
 """As many options as the shipped questions have at most."""
 
@@ -39,7 +40,8 @@ class Problem:
 
     def __str__(self) -> str:
         shown = repr(self.value)
-        return f"{self.path or 'policy'}: {shown if len(shown) <= SHOWN else shown[:SHOWN] + '…'}: {self.reason}"
+        value = "" if self.reason == ABSENT else f"{shown if len(shown) <= SHOWN else shown[:SHOWN] + '…'}: "
+        return f"{self.path or 'policy'}: {value}{self.reason}"
 
 
 def schema_problems(body: Mapping[str, Any], rules: Mapping[str, Rule]) -> Iterator[Problem]:
@@ -88,7 +90,7 @@ def _of_error(error: ValidationError) -> Iterator[Problem]:
                 yield Problem(_below(path, name), value[name], "there is no such key")
         case "required":
             missing = next(name for name in schema["required"] if f"'{name}'" in error.message)
-            yield Problem(_below(path, missing), None, "the key is missing")
+            yield Problem(_below(path, missing), None, ABSENT)
         case "enum" | "const" if path.endswith(".rule"):
             yield Problem(path, value, "there is no such rule")
         case _:

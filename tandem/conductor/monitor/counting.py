@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from tandem.conductor.monitor.events import MonitorEvent
 
 __all__ = ["Growth", "on_conductor_event"]
-
-BOOKKEEPING: Final = ("OUTCOME", "LABEL", "COUNTS")
-"""Rows that are no decisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +23,7 @@ def on_conductor_event(event: MonitorEvent) -> tuple[Growth, ...]:
     """The series that grow with `event`; passes are decisions too."""
     of_task = {"task": event.task}
     found: list[Growth] = []
-    if event.decision not in BOOKKEEPING:
+    if event.is_decision:
         found.append(Growth("decisions", {**of_task, "decision": event.decision, "mode": event.mode}))
     for mode, silent in event.detail.get("checks", {}).items():
         found += [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from tandem.conductor.monitor.actions import Action, ActionKind
 from tandem.conductor.monitor.reasoned import Reasoned
@@ -12,6 +12,7 @@ from tandem.conductor.monitor.state import NOTHING_DONE, NOTHING_SEEN, Monitored
 from tandem.engine.text.reading.trace import Trace
 
 __all__ = [
+    "BOOKKEEPING",
     "BlockEvent",
     "Event",
     "FinishEvent",
@@ -24,6 +25,9 @@ __all__ = [
 ]
 
 TaskMode: TypeAlias = Literal["off", "shadow", "act"]
+Bookkeeping: TypeAlias = Literal["OUTCOME", "LABEL", "COUNTS"]
+"""What a row of the monitor has in a decision's place where it is none."""
+BOOKKEEPING: tuple[Bookkeeping, ...] = get_args(Bookkeeping)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +57,8 @@ class RequestEvent:
     logprobs: bool = False
     single_call: bool = False
     """`parallel_tool_calls: false`."""
-    stream: bool = False
+    live: bool = False
+    """Calls go out as they are written, unless they are held."""
     compacted: bool = False
     """The first request behind a compaction."""
     escape_noted: bool = False
@@ -181,7 +186,7 @@ class MonitorEvent:
     sp: Literal["SP1", "SP2", "SP3", "SP4", "watch", "label"]
     mode: TaskMode
     """The task's effective mode."""
-    decision: ActionKind | Literal["OUTCOME", "LABEL", "COUNTS"]
+    decision: ActionKind | Bookkeeping
     """What was found to be due."""
     acted: ActionKind | None
     """What was done of it; None where it was only journaled."""
@@ -195,3 +200,8 @@ class MonitorEvent:
     """Tokens of reasoning at a close."""
     detail: Mapping[str, Any] = field(default_factory=dict)
     action: Action | None = None
+
+    @property
+    def is_decision(self) -> bool:
+        """Not bookkeeping, which neither log nor metrics speak of."""
+        return self.decision not in BOOKKEEPING

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tandem.conductor.monitor.actions import Action
 from tandem.conductor.monitor.case import Case, Setup
 from tandem.conductor.monitor.record import Finding
+from tandem.engine.decoding.outlet import PARAGRAPH
 from tandem.engine.decoding.seams import Seen, Verdict
 from tandem.engine.decoding.work import Force
 
@@ -41,7 +42,7 @@ def act(case: Case, finding: Finding, seen: Seen) -> Verdict | None:
             return None
         return case.give_up(finding, f"cap({cap})", position=seen.position)
     try:
-        made = forced(case.setup, action, seen)
+        made = forced(case.setup, action, seen, case.trace.answer_text)
     except NoWay as no:
         if action.kind == "CONTINUE_HIDDEN" and _is_empty(case):  # no turn ends without a word (MON-055)
             return case.give_up(finding, str(no), position=seen.position)
@@ -62,12 +63,14 @@ def act(case: Case, finding: Finding, seen: Seen) -> Verdict | None:
 
 
 def _is_empty(case: Case) -> bool:
-    trace = case.trace
-    return not (trace.calls or trace.rejected or trace.block or trace.answer_text.strip())
+    return not (case.trace.has_calls or case.trace.answer_text.strip())
 
 
-def forced(setup: Setup, action: Action, seen: Seen) -> Forced:
-    """The works of `CLOSE_REASONING` and `CONTINUE_HIDDEN`. Raises `NoWay`."""
+def forced(setup: Setup, action: Action, seen: Seen, said: str) -> Forced:
+    """The works of `CLOSE_REASONING` and `CONTINUE_HIDDEN`. Raises `NoWay`.
+
+    What comes behind a message that was `said` is another one, and begins a paragraph of its own in the client's eyes.
+    """
     works: list[Force] = []
     text = action.text
     if seen.in_reasoning:
@@ -77,6 +80,8 @@ def forced(setup: Setup, action: Action, seen: Seen) -> Forced:
     elif not action.ids:
         text = setup.texts["nudge"] if text is None else text
         ids = setup.hidden.user_turn(setup.policy.templates["hidden_turn"].format(text=text))
+        if said.strip() and not said.endswith("\n"):
+            works.append(Force(tuple(setup.tok.encode_own(PARAGRAPH)), visible=True))
         works.append(Force(_ids(ids), visible=False))
     if action.ids:
         works.append(Force(action.ids, visible=True))
@@ -98,6 +103,8 @@ def _ids(ids: tuple[int, ...] | None) -> tuple[int, ...]:
 
 
 def _fitting(made: Forced, seen: Seen) -> Forced:
-    if sum(len(work.ids) for work in made.works) >= seen.room:  # something is to come behind them
+    """Something is to come behind the works, be it the end alone."""
+    rows = sum(len(work.ids) for work in made.works)
+    if rows >= seen.room or rows - made.hidden >= seen.left:
         raise NoWay("no_room")
     return made

@@ -189,9 +189,8 @@ class Supervisor:
     def _at_end(self, seen: Seen) -> Look:
         case, trace = self._case, self._case.trace
         answer = trace.answer_text
-        has_calls = bool(trace.calls or trace.rejected) or trace.block is not None
-        event = FinishEvent(inside=seen.in_reasoning, answer=answer, position=seen.position, has_calls=has_calls)
-        if not answer.strip() and not has_calls and case.req.tools and case.tasks_at("SP2"):
+        event = FinishEvent(inside=seen.in_reasoning, answer=answer, position=seen.position, has_calls=trace.has_calls)
+        if not answer.strip() and not trace.has_calls and case.req.tools and case.tasks_at("SP2"):
             found = reasoned_calls(trace.reasoning, case.setup.tok, case.req.tools, case.setup.codec)
             event = replace(event, reasoned=found)
         for task in case.tasks_at("SP2"):
@@ -226,6 +225,7 @@ class Supervisor:
                 written=len(trace.all_ids),
                 position=0,
                 room=0,
+                left=0,
                 in_reasoning=False,
                 in_call=False,
                 reasoning_tokens=len(trace.reasoning),

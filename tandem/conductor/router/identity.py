@@ -1,8 +1,8 @@
 """Who is answering: the note of a turn that asks (FIT-002, FIT-003).
 
 A question about the model is short and stands where a message begins or ends, so only these parts of a long one are
-looked at. The note says "if", because words alone cannot tell a person's question from one in a story; a model that was
-not asked has nothing to do.
+looked at. The note says "asked", because words alone cannot tell a person's question from one in a story. It is short,
+because the embedded model repeats a longer one as its answer.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ IDENTITY_ASK = {
 
 ASKS = re.compile("|".join(pattern for patterns in IDENTITY_ASK.values() for pattern in patterns))
 NOTE = (
-    "If this message asks who or what is answering: the model is {model}, running in TandemLLM. Say so in one short "
-    "sentence, in the user's language. If it does not ask, ignore this."
+    "Asked who is answering, say in one short sentence, in the user's language: the model {model}, running in "
+    "TandemLLM. Not asked, ignore this."
 )
 
 

@@ -180,6 +180,11 @@ def not_found(path: str) -> ApiError:
     return ApiError(404, f"no route {path[:QUOTED]}")
 
 
+def no_conductor(path: str) -> ApiError:
+    """404: a path that only a server with a conductor answers."""
+    return ApiError(404, f"no route {path[:QUOTED]} without a conductor: start the server with --conductor-config DIR")
+
+
 def method_not_allowed(allow: Sequence[str]) -> ApiError:
     """405: a known path with another method than those in `allow`."""
     return ApiError(405, f"this path answers {', '.join(allow)}", allow=allow)

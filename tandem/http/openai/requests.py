@@ -78,6 +78,11 @@ class Request:
     sends_ngram: bool = False
     """`no_repeat_ngram_size` is the client's; else the server's default holds (ENG-079)."""
 
+    @property
+    def is_live(self) -> bool:
+        """The answer goes out as it is written, with no stop string that may still cut it."""
+        return self.stream and not self.stops
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest(Request):

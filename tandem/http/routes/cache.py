@@ -9,9 +9,9 @@ import msgspec
 from quart import Blueprint, Response, request
 
 from tandem.actors.keeper import Clear, Cleared
-from tandem.actors.kit import ActorGone
 from tandem.actors.queue import Refused
 from tandem.http import facts
+from tandem.http.actors import answer_of
 from tandem.http.body import read_body
 from tandem.http.context import SERVED_NAME, Context, context
 from tandem.http.openai import errors
@@ -20,7 +20,7 @@ from tandem.http.openai.errors import ApiError, invalid
 from tandem.http.query import Parameters
 from tandem.http.responses import json_response
 
-__all__ = ["blueprint", "refused"]
+__all__ = ["blueprint", "clear_engine"]
 
 blueprint = Blueprint("cache", __name__)
 
@@ -40,7 +40,7 @@ async def stats() -> Response:
 async def clear() -> Response:
     here = context()
     names = _names(await _read(here), list(facts.cache_stats(here)))
-    freed = await _clear_engine(here, [name for name in names if name != facts.RESPONSE])
+    freed = await clear_engine(here, [name for name in names if name != facts.RESPONSE])
     if here.responses is not None and facts.RESPONSE in names:
         freed[facts.RESPONSE] = here.responses.clear()
     return _answer({"freed_bytes": freed})
@@ -65,20 +65,17 @@ def _names(body: dict[str, Any], there: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-async def _clear_engine(here: Context, names: Sequence[str]) -> dict[str, int]:
+async def clear_engine(here: Context, names: Sequence[str]) -> dict[str, int]:
     """Bytes given up by each; waits for the generation that runs."""
     if not names:
         return {}
-    try:
-        answer: Cleared | Refused = await here.keeper.ask(lambda reply: Clear(tuple(names), reply))
-    except ActorGone:
-        raise errors.internal() from None
+    answer: Cleared | Refused = await answer_of(here.keeper, lambda reply: Clear(tuple(names), reply))
     if isinstance(answer, Refused):
-        raise refused(answer.code)
+        raise _refused(answer.code)
     return dict(answer.freed)
 
 
-def refused(code: str) -> ApiError:
+def _refused(code: str) -> ApiError:
     """The refusal of a clear, by the code that the keeper gave."""
     refuse = NOT_NOW.get(code)
     return errors.internal() if refuse is None else refuse()

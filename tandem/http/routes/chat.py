@@ -178,8 +178,7 @@ def _codec(request: ChatRequest, context: Context, rules: ReadingRules) -> CallC
     a held one that is cut is a block for a check to see (MON-075, MON-079).
     """
     codec = xml_calls if context.settings.tool_format == "xml" else pythonic_calls
-    is_live = request.stream and not request.stops and not rules.holds
-    return codec(request.tools, live=is_live, new_id=_new_call_id)
+    return codec(request.tools, live=request.is_live and not rules.holds, new_id=_new_call_id)
 
 
 def _new_call_id() -> str:

@@ -102,7 +102,7 @@ def _live(state: SessionState) -> dict[str, Any]:
 def _start() -> tuple[Context, Parameters]:
     here = context()
     if here.settings.conductor_config is None:
-        raise errors.not_found(request.path)
+        raise errors.no_conductor(request.path)
     return here, Parameters(request.args)
 
 

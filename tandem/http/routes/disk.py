@@ -5,18 +5,13 @@ from __future__ import annotations
 import msgspec
 from quart import Blueprint, Response, request
 
-from tandem.actors.documents import Current
-from tandem.actors.keeper import Clear, Cleared, LookAtDisk
-from tandem.actors.kit import ActorGone
-from tandem.actors.queue import Refused
-from tandem.conductor.documents import Documents
-from tandem.engine.caches.caching import DiskView
+from tandem.actors.keeper import LookAtDisk
 from tandem.engine.caches.disk_index import DiskSettings
-from tandem.http.context import Context, context
-from tandem.http.openai import errors
+from tandem.http.actors import answer_of, current_documents
+from tandem.http.context import context
 from tandem.http.query import Parameters
 from tandem.http.responses import data_response, json_response
-from tandem.http.routes.cache import refused
+from tandem.http.routes.cache import clear_engine
 
 __all__ = ["blueprint"]
 
@@ -28,12 +23,9 @@ DISK = "disk"
 @blueprint.get("/v1/conductor/memory/disk")
 async def disk() -> Response:
     here = context()
-    documents = await _documents(here)
+    documents = await current_documents()
     Parameters(request.args).end()
-    try:
-        view: DiskView | None = await here.keeper.ask(LookAtDisk)
-    except ActorGone:
-        raise errors.internal() from None
+    view = await answer_of(here.keeper, LookAtDisk)
     wanted = documents.settings.memory.disk_cache.over(here.settings.disk_tier)
     settings = DiskSettings.of(wanted)
     asked = 0 if view is None else view.hits + view.misses
@@ -60,24 +52,6 @@ async def disk() -> Response:
 async def clear() -> Response:
     """Waits for the generation that runs, as POST /v1/cache/clear does."""
     here = context()
-    await _documents(here)
-    freed = {DISK: 0}
-    if DISK in here.engine_caches():
-        try:
-            answer: Cleared | Refused = await here.keeper.ask(lambda reply: Clear((DISK,), reply))
-        except ActorGone:
-            raise errors.internal() from None
-        if isinstance(answer, Refused):
-            raise refused(answer.code)
-        freed = dict(answer.freed)
+    await current_documents()
+    freed = await clear_engine(here, (DISK,)) if DISK in here.engine_caches() else {DISK: 0}
     return json_response(msgspec.json.encode({"freed_bytes": freed}), {"Cache-Control": "no-store"})
-
-
-async def _documents(here: Context) -> Documents:
-    """Those in use; without a conductor there are none, and no route."""
-    if here.documents is None:
-        raise errors.not_found(request.path)
-    try:
-        return await here.documents.ask(Current)
-    except ActorGone:
-        raise errors.internal() from None

@@ -5,23 +5,24 @@ Without --conductor-config there is no conductor, and none of these routes (API-
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from quart import Blueprint, Response, request
 
 import tandem
-from tandem.actors.documents import Config, Current, Put, Refusal, Restore, Show, Versions
-from tandem.actors.kit import ActorGone, Ref
-from tandem.conductor.documents import KINDS, DocumentKey, Documents
+from tandem.actors.documents import Config, DocumentsMessage, Put, Refusal, Restore, Show, Versions
+from tandem.actors.kit import Ref
+from tandem.conductor.documents import KINDS, DocumentKey
 from tandem.conductor.documents.documents import PROFILES, split_key
 from tandem.conductor.documents.roles import RoleContract, may_share
 from tandem.conductor.documents.versions import Version
-from tandem.http.body import read_body
+from tandem.http.actors import answer_of, current_documents, document_keeper
+from tandem.http.body import read_fields
 from tandem.http.context import context
 from tandem.http.openai import errors
-from tandem.http.openai.decode import decode_body
 from tandem.http.openai.errors import ApiError, invalid
 from tandem.http.query import Parameters
 from tandem.http.responses import data_response, json_response
@@ -41,9 +42,9 @@ ONE = f"<any({', '.join(kind for kind in KINDS if kind != PROFILES)}):kind>"
 
 @blueprint.get("/v1/conductor/config")
 async def config() -> Response:
-    keeper = _keeper()
+    keeper = document_keeper()
     Parameters(request.args).end()
-    found = await _ask(keeper, Config)
+    found = await answer_of(keeper, Config)
     return data_response(
         {
             "documents": [
@@ -65,7 +66,7 @@ async def config() -> Response:
 @blueprint.get(f"/v1/conductor/schemas/<any({', '.join(KINDS)}):kind>")
 async def schema(kind: str) -> Response:
     """What the dashboard's forms are built from."""
-    _keeper()
+    document_keeper()
     Parameters(request.args).end()
     return json_response(_schema(kind), {"Cache-Control": "no-store"})
 
@@ -103,9 +104,9 @@ async def put_profile(name: str) -> Response:
 @blueprint.delete("/v1/conductor/profiles/<name>")
 async def delete_profile(name: str) -> Response:
     """No profile is ever removed; a locked one says that it is locked (PRF-012)."""
-    keeper = _keeper()
+    keeper = document_keeper()
     key = await _known(keeper, f"{PROFILES}/{name}")
-    if any(one.key == key and one.locked for one in await _ask(keeper, Config)):
+    if any(one.key == key and one.locked for one in await answer_of(keeper, Config)):
         raise ApiError(409, f"{key} is locked")
     raise errors.method_not_allowed(["GET", "HEAD", "OPTIONS", "PUT"])
 
@@ -121,48 +122,48 @@ async def restore_profile(name: str) -> Response:
 
 
 async def _shown(path: str) -> Response:
-    keeper = _keeper()
+    keeper = document_keeper()
     parameters = Parameters(request.args)
     number = parameters.whole("version", 0, LARGEST)
     parameters.end()
     key = await _known(keeper, path)
-    found = await _ask(keeper, lambda reply: Show(key, number, reply))
+    found: Version | None = await answer_of(keeper, lambda reply: Show(key, number, reply))
     if found is None:
         raise ApiError(404, f"{key} has no version {number} that can be read", param="version")
     answer = _version(found)
     if key == "roles":
-        answer["contracts"] = await _contracts(keeper)
+        answer["contracts"] = await _contracts()
     return data_response(answer)
 
 
 async def _listed(path: str) -> Response:
-    keeper = _keeper()
+    keeper = document_keeper()
     Parameters(request.args).end()
     key = await _known(keeper, path)
-    found = await _ask(keeper, lambda reply: Versions(key, reply))
+    found: Sequence[Version] = await answer_of(keeper, lambda reply: Versions(key, reply))
     return data_response({"versions": [_head(version) for version in reversed(found)]})
 
 
 async def _stored(path: str) -> Response:
-    keeper = _keeper()
-    key = _key(path, "name")
+    keeper = document_keeper()
+    key = _key(path)
     body = await _body("document", "note", "base_version")
     document = body.get("document")
     if not isinstance(document, dict):
         raise invalid("document", "document must be a JSON object")
     note, base = _note(body), _number(body, "base_version", 0)
-    saved = await _ask(keeper, lambda reply: Put(key, document, note, base, reply))
+    saved: Version | Refusal = await answer_of(keeper, lambda reply: Put(key, document, note, base, reply))
     return data_response(_version(_accepted(saved)))
 
 
 async def _restored(path: str) -> Response:
-    keeper = _keeper()
+    keeper = document_keeper()
     key = await _known(keeper, path)
     body = await _body("version", "note")
     note, number = _note(body), _number(body, "version", 1)
     if number is None:
         raise invalid("version", "version must name the version to restore")
-    saved = await _ask(keeper, lambda reply: Restore(key, number, note, reply))
+    saved: Version | Refusal = await answer_of(keeper, lambda reply: Restore(key, number, note, reply))
     return data_response(_version(_accepted(saved)))
 
 
@@ -171,43 +172,24 @@ def _schema(kind: str) -> bytes:
     return (SCHEMAS / f"{kind}.schema.json").read_bytes()
 
 
-def _keeper() -> Ref[Any]:
-    """The documents actor, there with --conductor-config alone."""
-    keeper = context().documents
-    if keeper is None:
-        raise errors.not_found(request.path)
-    return keeper
-
-
-async def _ask(keeper: Ref[Any], question: Any) -> Any:
-    try:
-        return await keeper.ask(question)
-    except ActorGone:
-        raise errors.internal() from None
-
-
-def _key(path: str, param: str) -> DocumentKey:
+def _key(path: str) -> DocumentKey:
     try:
         split_key(path)
     except KeyError:
-        raise invalid(param, "a profile's name has letters, digits, dot, dash and underscore, at most 64") from None
+        raise invalid("name", "a profile's name has letters, digits, dot, dash and underscore, at most 64") from None
     return path
 
 
-async def _known(keeper: Ref[Any], path: str) -> DocumentKey:
+async def _known(keeper: Ref[DocumentsMessage], path: str) -> DocumentKey:
     """The key of a document that exists; else a 404."""
-    if not any(one.key == path for one in await _ask(keeper, Config)):
+    if not any(one.key == path for one in await answer_of(keeper, Config)):
         raise errors.not_found(request.path)
     return path
 
 
 async def _body(*fields: str) -> dict[str, Any]:
     with context().bodies.hold() as hold:
-        body = decode_body(await read_body(hold, BODY_BYTES))
-    unknown = next((name for name in body if name not in fields), None)
-    if unknown is not None:
-        raise invalid(unknown[:NOTE_CHARS], f"there is no such field; there are {', '.join(fields)}")
-    return body
+        return await read_fields(hold, BODY_BYTES, *fields)
 
 
 def _note(body: dict[str, Any]) -> str:
@@ -229,13 +211,9 @@ def _number(body: dict[str, Any], name: str, low: int) -> int | None:
 
 
 def _accepted(saved: Version | Refusal) -> Version:
-    if isinstance(saved, Version):
-        return saved
-    _refuse(saved)
-
-
-def _refuse(refusal: Refusal) -> NoReturn:
-    raise ApiError(STATUS[refusal.code], refusal.message, param=refusal.path or None)
+    if isinstance(saved, Refusal):
+        raise ApiError(STATUS[saved.code], saved.message, param=saved.path or None)
+    return saved
 
 
 def _head(version: Version) -> dict[str, Any]:
@@ -251,9 +229,9 @@ def _version(version: Version) -> dict[str, Any]:
     return {"document": version.body, **_head(version)}
 
 
-async def _contracts(keeper: Ref[Any]) -> list[dict[str, Any]]:
+async def _contracts() -> list[dict[str, Any]]:
     """Each role as it is read, with what it may share and which fields were filled in (ROL-005, ROL-006)."""
-    documents: Documents = await _ask(keeper, Current)
+    documents = await current_documents()
     tokenizer = context().card.tokenizer_sha256
     return [_contract(role, tokenizer) for role in documents.contracts.values()]
 

@@ -12,14 +12,11 @@ from typing import Any
 
 from quart import Blueprint, Response, request
 
-from tandem.actors.documents import Current
-from tandem.actors.kit import ActorGone
 from tandem.conductor.documents import Documents
 from tandem.conductor.packages.catalog import Count, catalog, item
-from tandem.http.body import read_body
+from tandem.http.actors import current_documents
+from tandem.http.body import read_fields
 from tandem.http.context import Context, context
-from tandem.http.openai import errors
-from tandem.http.openai.decode import decode_body
 from tandem.http.openai.errors import ApiError, invalid
 from tandem.http.query import Parameters
 from tandem.http.reading import read
@@ -39,7 +36,7 @@ MOST_ROWS, ROWS = 200, 20
 @blueprint.get("/v1/conductor/packages/catalog")
 async def whole_catalog() -> Response:
     here = context()
-    documents = await _documents(here)
+    documents = await current_documents()
     Parameters(request.args).end()
     found = await here.blocking.run("documents", catalog, documents, _count(here), documents.skills)
     return data_response({**_head(documents), "packages": [asdict(one) for one in found]})
@@ -48,7 +45,7 @@ async def whole_catalog() -> Response:
 @blueprint.get("/v1/conductor/packages/item/<name>")
 async def one_package(name: str) -> Response:
     here = context()
-    documents = await _documents(here)
+    documents = await current_documents()
     Parameters(request.args).end()
     count = _count(here)
     found = await here.blocking.run("documents", item, documents, name, count, documents.skills)
@@ -71,7 +68,7 @@ async def one_package(name: str) -> Response:
 @blueprint.get("/v1/conductor/packages/usage")
 async def usage() -> Response:
     here = context()
-    await _documents(here)
+    await current_documents()
     parameters = Parameters(request.args)
     name = parameters.text("name")
     limit = parameters.whole("limit", 1, MOST_ROWS) or ROWS
@@ -90,22 +87,12 @@ async def usage() -> Response:
 @blueprint.post("/v1/conductor/packages/tokens")
 async def tokens() -> Response:
     here = context()
-    await _documents(here)
+    await current_documents()
     Parameters(request.args).end()
     with here.bodies.hold() as hold:
-        texts = _texts(decode_body(await read_body(hold, BODY_BYTES)))
+        texts = _texts(await read_fields(hold, BODY_BYTES, "texts"))
         counted = await here.blocking.run("documents", _each, texts, _count(here))
     return data_response({"counted": "engine", "tokens": counted})
-
-
-async def _documents(here: Context) -> Documents:
-    if here.documents is None:
-        raise errors.not_found(request.path)
-    try:
-        found: Documents = await here.documents.ask(Current)
-    except ActorGone:
-        raise errors.internal() from None
-    return found
 
 
 def _head(documents: Documents) -> dict[str, Any]:
@@ -125,9 +112,6 @@ def _each(texts: list[str], count: Count) -> list[int]:
 
 
 def _texts(body: Mapping[str, Any]) -> list[str]:
-    unknown = next((name for name in body if name != "texts"), None)
-    if unknown is not None:
-        raise invalid(unknown[:64], "there is no such field; there is texts")
     texts = body.get("texts")
     if not isinstance(texts, list) or not 1 <= len(texts) <= MOST_TEXTS:
         raise invalid("texts", f"texts must be a list of 1 to {MOST_TEXTS} texts")

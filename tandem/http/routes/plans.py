@@ -12,8 +12,6 @@ import msgspec
 import trio
 from quart import Blueprint, Response, request
 
-from tandem.actors.documents import Current
-from tandem.actors.kit import ActorGone
 from tandem.conductor.documents import Documents
 from tandem.conductor.router.facts import Facts
 from tandem.conductor.router.kit import Kit
@@ -23,13 +21,13 @@ from tandem.conductor.router.prepare import Prepared, prepare
 from tandem.conductor.sessions import SessionView
 from tandem.engine.errors import BadInput
 from tandem.engine.text.model import Conversation
+from tandem.http.actors import current_documents
 from tandem.http.asking import ask
-from tandem.http.body import read_body
+from tandem.http.body import read_fields
 from tandem.http.context import Context, context
 from tandem.http.export import as_json, as_markdown
 from tandem.http.openai import errors
 from tandem.http.openai.checks import as_str
-from tandem.http.openai.decode import decode_body
 from tandem.http.openai.plan_shapes import TEXT_CHARS, ConductorTest, PartShown, StageShown
 from tandem.http.query import Parameters
 from tandem.http.reading import read
@@ -97,20 +95,15 @@ async def export(key: str) -> Response:
 
 async def _start() -> tuple[Context, Kit, Documents]:
     here = context()
-    if here.documents is None or here.kit is None:
-        raise errors.not_found(request.path)
-    try:
-        return here, here.kit, await here.documents.ask(Current)
-    except ActorGone:
-        raise errors.internal() from None
+    documents = await current_documents()
+    if here.kit is None:
+        raise errors.no_conductor(request.path)
+    return here, here.kit, documents
 
 
 async def _asked() -> tuple[str, str | None]:
     with context().bodies.hold() as hold:
-        body = decode_body(await read_body(hold, BODY_BYTES))
-    unknown = next((name for name in body if name not in ("text", "profile")), None)
-    if unknown is not None:
-        raise errors.invalid(unknown[:64], "there is no such field; there are text, profile")
+        body = await read_fields(hold, BODY_BYTES, "text", "profile")
     text = as_str(body.get("text"), "text")
     if not text or len(text) > TEXT_CHARS:
         raise errors.invalid("text", f"text must have 1 to {TEXT_CHARS} characters")

@@ -23,7 +23,7 @@ blueprint = Blueprint("watch", __name__)
 async def watch() -> Response:
     here = context()
     if here.settings.conductor_config is None:
-        raise errors.not_found(request.path)
+        raise errors.no_conductor(request.path)
     Parameters(request.args).end()
     if here.monitor is None:
         return data_response({"sessions": []})

@@ -101,6 +101,7 @@ def seen(**facts: Any) -> Seen:
         "written": 0,
         "position": 100,
         "room": 1_000,
+        "left": 500,
         "in_reasoning": False,
         "in_call": False,
         "reasoning_tokens": 0,

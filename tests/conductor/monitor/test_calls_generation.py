@@ -15,15 +15,12 @@ import pytest
 from tandem.conductor.monitor.events import RequestEvent, TaskMode
 from tandem.conductor.monitor.monitor import Monitor
 from tandem.conductor.sessions.view import SessionView
-from tandem.engine.decoding.generation import Generation
 from tandem.engine.fake import FakeEngine
 from tandem.engine.text.model import Conversation
-from tandem.engine.text.reading.calls import xml_calls
 from tandem.engine.text.reading.deltas import CallArguments, CallStart
-from tandem.engine.text.reading.reader import AnswerReader
 from tandem.engine.text.reading.rules import ReadingRules
-from tandem.engine.verbs import SamplingRules
 from tests.conductor.monitor.calling import called, declare, shipped
+from tests.conductor.monitor.generating import generation_under
 from tests.engine.decoding.driving import drive, finish_of, text_of
 
 DAY = datetime.date(2026, 11, 30)
@@ -50,24 +47,8 @@ class Run:
         view = SessionView(key="k", first_date=DAY)
         supervisor = None if task is None else monitor.begin("on", request, prompt, view)
         self.holds = supervisor is not None and supervisor.holds
-        reader = AnswerReader(
-            engine.text,
-            thinking=prompt.thinking,
-            calls=xml_calls(TOOLS, live=False, new_id=lambda: "id"),
-            rules=ReadingRules(holds=self.holds),
-            trace=None if supervisor is None else supervisor.trace,
-        )
-        generation = Generation(
-            prompt,
-            SamplingRules(),
-            limit=200,
-            reader=reader,
-            end_ids=engine.text.end_ids,
-            grid=engine.card.anchor_grid,
-            arrived_at=0.0,
-            window=engine.card.max_len,
-            supervisor=supervisor,
-        )
+        rules = ReadingRules(holds=self.holds)
+        generation = generation_under(supervisor, engine, prompt, TOOLS, rules, limit=200)
         seq = engine.open(prompt)
         deltas = drive(engine, seq, generation)
         finish = finish_of(deltas)

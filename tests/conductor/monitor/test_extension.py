@@ -29,14 +29,11 @@ from tandem.conductor.monitor.policy import policy_of
 from tandem.conductor.monitor.supervisor import Supervisor
 from tandem.conductor.sessions import Sessions
 from tandem.conductor.sessions.view import SessionDelta, SessionFacts, SessionView
-from tandem.engine.decoding.generation import Generation
 from tandem.engine.fake import FakeEngine
 from tandem.engine.text.model import Conversation
-from tandem.engine.text.reading.calls import xml_calls
 from tandem.engine.text.reading.deltas import CallArguments, Delta
-from tandem.engine.text.reading.reader import AnswerReader
 from tandem.engine.text.reading.rules import ReadingRules
-from tandem.engine.verbs import SamplingRules
+from tests.conductor.monitor.generating import generation_under
 from tests.conductor.monitor.scripted import shipped_body
 from tests.engine.decoding.driving import drive, finish_of, reasoning_of, text_of
 
@@ -128,24 +125,8 @@ def ran(
         supervisor = monitor.begin(mode, request, prompt, view or SessionView(key="k", first_date=DAY))
         assert supervisor is not None
         assert supervisor.request() == []
-    reader = AnswerReader(
-        engine.text,
-        thinking=prompt.thinking,
-        calls=xml_calls(TOOLS, live=False, new_id=lambda: "id"),
-        rules=ReadingRules(holds=supervisor is not None and supervisor.holds),
-        trace=None if supervisor is None else supervisor.trace,
-    )
-    generation = Generation(
-        prompt,
-        SamplingRules(),
-        limit=300,
-        reader=reader,
-        end_ids=engine.text.end_ids,
-        grid=engine.card.anchor_grid,
-        arrived_at=0.0,
-        window=engine.card.max_len,
-        supervisor=supervisor,
-    )
+    rules = ReadingRules(holds=supervisor is not None and supervisor.holds)
+    generation = generation_under(supervisor, engine, prompt, TOOLS, rules, limit=300)
     seq = engine.open(prompt)
     deltas = drive(engine, seq, generation)
     if supervisor is not None:

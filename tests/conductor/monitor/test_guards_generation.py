@@ -13,16 +13,14 @@ from tandem.conductor.monitor.events import MonitorEvent, RequestEvent
 from tandem.conductor.monitor.monitor import Monitor
 from tandem.conductor.monitor.policy import body_of, policy_of, shipped_text
 from tandem.conductor.sessions.view import SessionView
-from tandem.engine.decoding.generation import Generation, ReasoningCap
+from tandem.engine.decoding.generation import ReasoningCap
 from tandem.engine.fake import FakeEngine
 from tandem.engine.text.closing import closing_ids
 from tandem.engine.text.model import Conversation
-from tandem.engine.text.reading.calls import xml_calls
 from tandem.engine.text.reading.deltas import CallArguments, CallEnd
-from tandem.engine.text.reading.reader import AnswerReader
 from tandem.engine.text.reading.rules import ReadingRules
-from tandem.engine.verbs import SamplingRules
 from tests.conductor.monitor.calling import declare
+from tests.conductor.monitor.generating import generation_under
 from tests.engine.decoding.driving import drive, finish_of, reasoning_of, text_of
 
 TOOLS = [declare("write", "path", "content")]
@@ -47,28 +45,20 @@ class Run:
         messages = [{"role": "user", "content": f"hi @fake {json.dumps({'say': say, 'block': block})}"}]
         prompt = engine.text.render(Conversation(messages=messages, tools=TOOLS))
         monitor = Monitor("on", POLICY, engine.text, window=65_536, argloop=argloop)
-        request = RequestEvent(messages=messages, tools=TOOLS)
+        request = RequestEvent(messages=messages, tools=TOOLS, live=not holds)
         supervisor = monitor.begin(mode, request, prompt, SessionView(key="k", first_date=DAY))
         if supervisor is not None:
             supervisor.holds = holds
-        reader = AnswerReader(
-            engine.text,
-            thinking=prompt.thinking,
-            calls=xml_calls(TOOLS, live=not holds, new_id=lambda: "id"),
-            rules=ReadingRules(holds=holds and supervisor is not None, drops_closers=True),
-            trace=None if supervisor is None else supervisor.trace,
-        )
-        generation = Generation(
+        generation = generation_under(
+            supervisor,
+            engine,
             prompt,
-            SamplingRules(),
+            TOOLS,
+            ReadingRules(holds=holds and supervisor is not None, drops_closers=True),
+            live=not holds,
             limit=4_000,
-            reader=reader,
-            end_ids=engine.text.end_ids,
-            grid=engine.card.anchor_grid,
-            arrived_at=0.0,
             window=65_536,
             reasoning_cap=None if cap is None else ReasoningCap(cap, closing_ids(engine.text)),
-            supervisor=supervisor,
         )
         self.deltas = drive(engine, engine.open(prompt), generation)
         self.finish = finish_of(self.deltas)

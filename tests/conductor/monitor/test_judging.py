@@ -104,6 +104,9 @@ def test_without_room_the_calls_go_as_they_are(given: Scripted) -> None:
     supervisor = given.begin(tools=TOOLS)
     assert supervisor.check_answer([call(0)], seen(room=1)) == NOTHING
     assert rows(supervisor) == [("a", "PASS", None, "no_room")]
+    supervisor = given.begin(tools=TOOLS)
+    assert supervisor.check_answer([call(0)], seen(left=0)) == NOTHING, "the only call ended at the limit itself"
+    assert rows(supervisor) == [("a", "PASS", None, "no_room")]
 
 
 @pytest.mark.spec("MON-144")
@@ -173,7 +176,7 @@ def loops(given: Scripted, **facts: Any) -> Any:
     stopped = Action(kind="GIVE_UP", reason="tool_arg_loop", text="[Cut.]", detail={"stop_detail": "tool_arg_loop"})
     given.rule("A1", "SP3", stopped, open_blocks=True)
     given.rule("a", "SP3", None if not facts.pop("finds", False) else AGAIN, holds=lambda *_: facts["holds"])
-    supervisor = given.begin(tools=TOOLS)
+    supervisor = given.begin(tools=TOOLS, live=facts.get("live", False))
     supervisor.trace.block = OpenBlock(pieces=["<tool_call>x"], ids=list(range(64)), tool="ls")
     verdict = supervisor.look("SP1", seen(in_call=True, held=(call(0),) if facts["holds"] else ()))
     assert given.looks[0][1].final is False
@@ -192,9 +195,15 @@ def test_a_held_block_is_dropped_and_the_calls_before_it_are_judged(given: Scrip
 
 @pytest.mark.spec("MON-108")
 def test_a_block_that_streams_is_cut_without_a_word(given: Scripted) -> None:
-    _, verdict = loops(given, holds=False)
+    _, verdict = loops(given, holds=False, live=True)
     assert verdict.end == EndNow("", "tool_arg_loop", cut=True)
     assert verdict.works == ()
+
+
+@pytest.mark.spec("MON-107")
+def test_a_block_that_is_neither_held_nor_live_gets_the_sentence(given: Scripted) -> None:
+    _, verdict = loops(given, holds=False)
+    assert (verdict.end, verdict.release) == (EndNow("[Cut.]", "tool_arg_loop"), None)
 
 
 @pytest.mark.spec("MON-076", "MON-144")

@@ -135,6 +135,18 @@ def test_a_problem_names_its_key(path: str, value: Any, said: str) -> None:
     assert any(problem.startswith(said) for problem in problems(changed(path, value)))
 
 
+@pytest.mark.spec("MON-018")
+def test_a_line_shows_the_value_where_there_is_one() -> None:
+    body = changed("caps.acts_per_request", "many")
+    del body["texts"]["nudge"]
+    with pytest.raises(PolicyError) as caught:
+        policy_of(body, RULES)
+    assert [str(problem) for problem in caught.value.problems] == [
+        "caps.acts_per_request: 'many': is not of type 'integer'",
+        "texts.nudge: the key is missing",
+    ]
+
+
 @pytest.mark.spec("MON-014", "MON-018")
 def test_what_is_no_yaml_and_what_stands_twice() -> None:
     for text in ("a: [", "- a", "", "\x00", "a: &a [*b]"):

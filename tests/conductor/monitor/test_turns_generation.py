@@ -51,6 +51,7 @@ class Run:
         after_write: bool = False,
         cap: tuple[int, bool] | None = None,
         window: int | None = None,
+        limit: int = 200,
         **req: Any,
     ) -> None:
         engine = FakeEngine()
@@ -78,7 +79,7 @@ class Run:
         generation = Generation(
             prompt,
             SamplingRules(),
-            limit=min(200, window - len(prompt.ids)),
+            limit=min(limit, window - len(prompt.ids)),
             reader=reader,
             end_ids=engine.text.end_ids,
             grid=engine.card.anchor_grid,
@@ -142,6 +143,31 @@ def test_a_limit_that_the_window_has_lowered_leaves_room_for_an_act() -> None:
     assert text_of(run.deltas) == "Here it is."
     short = Run(script, E1, window=len(run.written) // 8)
     assert (text_of(short.deltas), [row.reason for row in short.rows]) == (E1.texts["give_up"], ["no_room"])
+
+
+@pytest.mark.spec("MON-054", "MON-055")
+def test_calls_for_which_the_limit_is_too_small_are_not_begun() -> None:
+    said = f"<think>I look.\n{LS}"
+    whole = Run({"say": said}, E1)
+    assert whole.calls == ['{"path":"/"}']
+    for limit in (whole.finish.usage.completion, whole.finish.usage.completion - 2):
+        run = Run({"say": said}, E1, limit=limit)
+        fits = limit == whole.finish.usage.completion
+        assert run.calls == (whole.calls if fits else [])
+        assert text_of(run.deltas) == ("" if fits else E1.texts["give_up"])
+        assert [row.reason for row in run.rows] == ["empty(C)" if fits else "no_room"]
+
+
+@pytest.mark.spec("MON-052", "MON-058", "MON-072")
+@pytest.mark.parametrize(
+    "block", ["<tool_call>ls -la", "<tool_call>{no", "<tool_call>", "<function=ls><parameter=path>"]
+)
+def test_a_block_whose_end_never_comes_is_no_silence(block: str) -> None:
+    """It is judged as a call, or goes out as text."""
+    raw = Run({"say": block, "then": ["Here."]}, None)
+    run = Run({"say": block, "then": ["Here."]}, E1)
+    assert run.rows == []
+    assert spelled(run) == spelled(raw)
 
 
 @pytest.mark.spec("MON-055")
@@ -219,14 +245,15 @@ def lenient(mode: TaskMode) -> Policy:
 @pytest.mark.spec("MON-057", "MON-065", "MON-070")
 @BLOCKS
 def test_a_claim_without_evidence_is_gone_on_with(block: int) -> None:
-    """T-01: the model's words stand, and what comes is behind them."""
+    """T-01: the model's words stand, and what comes is behind them, a paragraph of its own."""
     run = Run(claiming(CHOICES["note"], block=block), lenient("act"), after_write=True)
-    assert text_of(run.deltas) == f"{CLAIM}I ran nothing."
-    assert run.written == f"{CLAIM}{turn(NOTE)}I ran nothing.", "the questions left no trace"
+    assert text_of(run.deltas) == f"{CLAIM}\n\nI ran nothing."
+    assert run.written == f"{CLAIM}\n\n{turn(NOTE)}I ran nothing.", "the questions left no trace"
     (row,) = run.rows
     assert (row.acted, row.reason) == ("CONTINUE_HIDDEN", "claim_check(no_run_after_last_write)")
     assert row.detail["twin"] == "no_run_after_last_write"
     assert row.detail["questions"] == 2
+    assert row.detail["ms"] >= 0.0
     assert run.supervisor is not None
     delta = run.supervisor.take_delta()
     assert delta is not None

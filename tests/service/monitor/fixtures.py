@@ -130,9 +130,9 @@ FIXTURES: Sequence[Fixture] = (
     Fixture(task="E1", script={"say": "<think>\nHm.\n</think>\n\nFive."}, content="Five.", reasoning="\nHm.\n"),
     Fixture(
         task="E2",
-        script={"say": CLAIM, "then": [" I ran nothing."], "choose": {**CODE, "A": 0.49, "B": 0.51}},
+        script={"say": CLAIM, "then": ["I ran nothing."], "choose": {**CODE, "A": 0.49, "B": 0.51}},
         before=WROTE,
-        content=f"{CLAIM} I ran nothing.",
+        content=f"{CLAIM}\n\nI ran nothing.",
         rows=[acts("CONTINUE_HIDDEN", "claim_check(no_run_after_last_write)")],
     ),
     Fixture(task="E2", script={"say": CLAIM, "choose": {**CODE, "A": 0.49, "B": 0.51}}, content=CLAIM),

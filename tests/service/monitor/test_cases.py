@@ -148,7 +148,7 @@ async def test_t_claims(autojump_clock: trio.testing.MockClock, tmp_path: Path) 
         async def judged(
             say: str, choose: dict[str, float], *before: Any, **more: Any
         ) -> tuple[str, dict[str, Any] | None]:
-            script = {"say": say, "then": [" More."], "choose": {**CODE, **choose}}
+            script = {"say": say, "then": ["More."], "choose": {**CODE, **choose}}
             call = await send(harness, script, *before, **more)
             found = [row for row in await rows(harness, call) if row["task"] == "E2"]
             assert len(found) <= 1
@@ -157,7 +157,7 @@ async def test_t_claims(autojump_clock: trio.testing.MockClock, tmp_path: Path) 
         # T-01, and where nothing is asked: without a write, in another class.
         text, row = await judged(claim, {"A": 0.45, "B": 0.55}, *WROTE)
         assert row is not None
-        assert (text, row["reason"]) == (f"{claim} More.", "claim_check(no_run_after_last_write)")
+        assert (text, row["reason"]) == (f"{claim}\n\nMore.", "claim_check(no_run_after_last_write)")
         assert await judged(claim, {"A": 0.45, "B": 0.55}) == (claim, None)
         writing = {"A": 0.45, "B": 0.55, "code_edit": 0, "writing": 0.9}
         for before in ((), WROTE):
@@ -171,7 +171,7 @@ async def test_t_claims(autojump_clock: trio.testing.MockClock, tmp_path: Path) 
         # T-04
         text, row = await judged("I created a.py.", {"A": 0.45, "C": 0.55}, *failed)
         assert row is not None
-        assert (text, row["reason"]) == ("I created a.py. More.", "claim_check(errors_in_evidence)")
+        assert (text, row["reason"]) == ("I created a.py.\n\nMore.", "claim_check(errors_in_evidence)")
         # T-05
         text, row = await judged("Paris is the capital of France.", {"B": 0.97}, *WROTE)
         assert row is not None

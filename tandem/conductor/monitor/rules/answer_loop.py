@@ -52,5 +52,7 @@ def _found(ids: Sequence[int], pieces: Sequence[str], params: Mapping[str, Any])
         return found
     # A token that ends in the midst of a character has no piece of its own: the ids tell it sooner.
     exact = id_period(ids, form.tokens, int(form.tokens / form.copies))
+    if exact is None:
+        return None
     characters = sum(map(len, pieces)) / len(ids)
-    return None if exact is None else Period(max(1, round(exact.unit * characters)), round(exact.span * characters))
+    return Period(max(1, round(exact.unit * characters)), round(exact.span * characters))

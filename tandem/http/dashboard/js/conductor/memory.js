@@ -35,7 +35,8 @@ export function screen(root) {
 /** @param {Json} answer */
 function disk({ running, settings, bytes: held, budget_bytes, free_bytes, floor_bytes, hits, misses, hit_rate, entries, events }) {
   return [
-    !running && note("It does not run: ", h("a", { href: "#/conductor/settings" }, "Settings"), " (memory, disk_cache) or ", h("code", null, "--disk-cache"), " switch it on."),
+    !running && settings.mode === "on" && note("It is switched on and does not run: this engine has none, or its folder cannot be used, as the log then says."),
+    !running && settings.mode !== "on" && note("It does not run: ", h("a", { href: "#/conductor/settings" }, "Settings"), " (memory, disk_cache) or ", h("code", null, "--disk-cache"), " switch it on."),
     facts([
       ["Mode", `${settings.mode}, by version ${count(settings.version)} of the settings`],
       ["Held", `${bytes(held)} of ${bytes(budget_bytes)}`],

@@ -49,7 +49,7 @@ export function watch() {
 function show(holder, answer) {
   const sessions = answer?.sessions ?? [];
   const { scrollTop = 0, scrollLeft = 0 } = holder.querySelector(".table-wrap") ?? {};
-  clear(holder, sessions.length ? table("Watched sessions", HEAD, sessions.map(row)) : note(answer ? "No session is remembered." : "No conductor: the server runs without one, and watches no session."));
+  clear(holder, sessions.length ? table("Watched sessions", HEAD, sessions.map(row)) : note(answer ? "No session has asked anything since the server started." : "No conductor: the server runs without one, and watches no session."));
   holder.querySelector(".table-wrap")?.scrollTo(scrollLeft, scrollTop);
 }
 

@@ -66,7 +66,7 @@ function row(event, texts) {
 
 /** @param {Row} event */
 function ended({ outcome, next_checker, extra }) {
-  const told = [outcome && `ended: ${outcome}`, next_checker && `checker after it: ${next_checker}`, extra?.states && `lines shown: ${JSON.stringify(extra.states)}`];
+  const told = [outcome && `ended: ${outcome}`, next_checker && `checker after it: ${next_checker}`, extra?.states?.length && `lines shown: ${extra.states.map((/** @type {Row} */ one) => `› ${one["text"]}`).join(" ")}`];
   const words = told.filter(Boolean).join(" · ");
   return words && note(words);
 }
