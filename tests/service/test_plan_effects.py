@@ -89,7 +89,7 @@ async def test_who_asks_is_told(autojump_clock: trio.testing.MockClock, tmp_path
         await harness.client.send(CHAT, chat("Who are you?"))
         await harness.client.send(CHAT, chat("What is the time?"))
     asked, other = [notes(engine, prompt) for prompt in engine.prompts if prompt.client_tokens]
-    assert any("the model is fake, running in TandemLLM" in note for note in asked)
+    assert any("the model fake, running in TandemLLM" in note for note in asked)
     assert not any("TandemLLM" in note for note in other)
 
 
