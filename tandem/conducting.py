@@ -18,7 +18,7 @@ from tandem.actors.session_file import SessionFile
 from tandem.actors.store import Store
 from tandem.conductor.documents import Documents
 from tandem.conductor.monitor.monitor import Monitor
-from tandem.conductor.monitor.policy import NotYaml, Policy, PolicyError, body_of, policy_of, shipped_text
+from tandem.conductor.monitor.policy import NotYaml, Policy, PolicyError, body_of, policy_of, shipped_body
 from tandem.conductor.router.kit import Kit, kit_for
 from tandem.conductor.sampling import Draw, sampling_kit
 from tandem.conductor.sessions import BadSessions, Sessions, load_sessions
@@ -133,7 +133,7 @@ def _session_monitor(settings: Settings, parts: Parts, card: ModelCard, text: Te
 def _policy(settings: Settings) -> tuple[Mapping[str, Any], Policy]:
     """The policy file's body, and what it says."""
     try:
-        body = body_of(settings.conductor_policy or shipped_text())
+        body = shipped_body() if settings.conductor_policy is None else body_of(settings.conductor_policy)
         return body, policy_of(body)
     except (NotYaml, PolicyError) as error:
         raise _unusable(settings, error) from None

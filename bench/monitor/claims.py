@@ -16,7 +16,7 @@ from tandem.bench.report import Report
 from tandem.conductor.monitor.actions import Action, Inquiry
 from tandem.conductor.monitor.events import FinishEvent, RequestEvent, Task, View
 from tandem.conductor.monitor.hidden import HiddenTurns
-from tandem.conductor.monitor.policy import body_of, policy_of, shipped_text
+from tandem.conductor.monitor.policy import policy_of, shipped_body
 from tandem.conductor.monitor.rules.claim_check import VERDICTS, claim_check
 from tandem.conductor.router.questions import LETTERS
 from tandem.engine.fake import FakeEngine
@@ -59,7 +59,7 @@ class Checked:
 
 def shipped_task() -> Task:
     """E2 as the shipped policy has it."""
-    return next(task for task in policy_of(body_of(shipped_text())).tasks if task.id == "E2")
+    return next(task for task in policy_of(shipped_body()).tasks if task.id == "E2")
 
 
 def check(session: Scripted, engine: Engine[Any, Any], turns: HiddenTurns, task: Task) -> Checked:

@@ -23,7 +23,7 @@ from bench.monitor.loops import endless_outputs
 from bench.monitor.outputs import normal_outputs
 from tandem.bench.report import RESULTS, Report, keep, machine, render
 from tandem.bench.stats import percentile
-from tandem.conductor.monitor.policy import body_of, policy_of, shipped_text
+from tandem.conductor.monitor.policy import body_of, policy_of, shipped_body
 from tandem.config import Settings
 from tandem.engine.checkpoints import embedded
 from tandem.engine.checkpoints.load import open_checkpoint
@@ -56,7 +56,7 @@ def command(model: Path | None, policy: Path | None, every: int, keeps: bool) ->
 
 def judge_of(vocabulary: Vocabulary, policy: Path | None = None) -> Judge:
     """The guards under a policy, by default the shipped one."""
-    found = policy_of(body_of(shipped_text() if policy is None else policy))
+    found = policy_of(shipped_body() if policy is None else body_of(policy))
     return Judge(vocabulary, found.tasks, {name: text or "" for name, text in found.texts.items()})
 
 

@@ -32,9 +32,9 @@ def migrate(url: str, tasks: str, note: str, token: str | None) -> None:
       tandem monitor migrate --put http://127.0.0.1:8000 --tasks D3,S5
     """
     from tandem.cli.client import ChatClient, ChatError
-    from tandem.conductor.monitor.policy import body_of, shipped_text
+    from tandem.conductor.monitor.policy import shipped_body
 
-    shipped = body_of(shipped_text())["tasks"]
+    shipped = shipped_body()["tasks"]
     wanted = [name for each in tasks.split(",") if (name := each.strip())] or [task["id"] for task in shipped]
     if unknown := [name for name in wanted if all(task["id"] != name for task in shipped)]:
         raise click.ClickException(f"no task {unknown[0]} ships; there are {', '.join(task['id'] for task in shipped)}")

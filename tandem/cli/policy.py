@@ -32,7 +32,7 @@ def check(file: Path | None, schema: bool) -> None:
       tandem policy check --schema > policy.schema.json
     """
     from tandem.conductor.monitor import rules  # noqa: F401  (registers them)
-    from tandem.conductor.monitor.policy import NotYaml, PolicyError, body_of, policy_of, shipped_text
+    from tandem.conductor.monitor.policy import NotYaml, PolicyError, body_of, policy_of, shipped_body
     from tandem.conductor.monitor.schema import schema_text
     from tandem.conductor.monitor.tier0 import registered
 
@@ -40,7 +40,7 @@ def check(file: Path | None, schema: bool) -> None:
         click.echo(schema_text(registered()), nl=False)
         return
     try:
-        policy = policy_of(body_of(file if file is not None else shipped_text()))
+        policy = policy_of(shipped_body() if file is None else body_of(file))
     except NotYaml as error:
         raise Unreadable(f"{file or 'the policy that ships'}: {error}") from None
     except PolicyError as error:

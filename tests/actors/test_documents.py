@@ -28,11 +28,11 @@ from tandem.actors.store import Journal, StoreMessage
 from tandem.conductor.documents import Documents, shipped_documents
 from tandem.conductor.documents.migrations import Migration
 from tandem.conductor.documents.versions import Version
-from tandem.conductor.monitor.policy import body_of, shipped_text
+from tandem.conductor.monitor.policy import shipped_body
 from tandem.store.document_files import DocumentFiles
 from tests.service.harness import FixedWall
 
-POLICY = body_of(shipped_text())
+POLICY = shipped_body()
 WHY = os.strerror(errno.ENOTDIR)
 MONITOR = {**POLICY, "tasks": []}
 

@@ -16,9 +16,9 @@ from click.testing import CliRunner, Result
 
 from tandem.cli import main
 from tandem.cli.monitor import with_tasks
-from tandem.conductor.monitor.policy import body_of, shipped_text
+from tandem.conductor.monitor.policy import shipped_body, shipped_text
 
-BODY = body_of(shipped_text())
+BODY = shipped_body()
 IDS = [task["id"] for task in BODY["tasks"]]
 
 

@@ -15,7 +15,7 @@ import tandem
 from tandem.actors.documents import Current
 from tandem.actors.store import Flush
 from tandem.conductor.documents import Documents, shipped_documents
-from tandem.conductor.monitor.policy import body_of, shipped_text
+from tandem.conductor.monitor.policy import shipped_body
 from tandem.secrets import Secrets
 from tests.service.harness import Harness, chat, open_harness
 
@@ -72,7 +72,7 @@ async def test_documents_are_read(autojump_clock: trio.testing.MockClock, tmp_pa
             assert (shown["document"], shown["version"], shown["note"]) == (body, 1, "as shipped")
             assert [one["version"] for one in (await get(harness, f"{key}/versions", "versions"))["versions"]] == [1]
         monitor = await get(harness, "monitor", "document")
-        assert (monitor["document"], monitor["version"]) == (body_of(shipped_text()), 0)
+        assert (monitor["document"], monitor["version"]) == (shipped_body(), 0)
         assert (await get(harness, "router?version=1", "document"))["version"] == 1
         assert (await get(harness, "schemas/profiles"))["$ref"] == "#/$defs/Profile"
         for path in ("profiles/nobody", "profiles/nobody/versions", "nothing", "router?version=7", "schemas/nothing"):
@@ -125,7 +125,7 @@ async def test_a_document_is_saved_and_restored(autojump_clock: trio.testing.Moc
         mine = await put(harness, "profiles/mine", {"mode": "shadow"})
         assert mine["version"] == 1
         assert (await documents(harness)).profiles["mine"].mode == "shadow"
-        assert (await put(harness, "monitor", body_of(shipped_text())))["version"] == 1
+        assert (await put(harness, "monitor", shipped_body()))["version"] == 1
 
 
 @pytest.mark.spec("CFG-003", "CFG-004", "API-234", "PRF-012", "PRF-017")

@@ -11,7 +11,7 @@ import trio.testing
 
 from tandem import conducting
 from tandem.actors.store import Flush
-from tests.conductor.monitor.scripted import shipped_body
+from tandem.conductor.monitor.policy import shipped_body
 from tests.service.harness import Harness, chat, fake, open_harness
 
 SAID = {"role": "assistant", "content": "One."}

@@ -18,12 +18,12 @@ from tandem.actors.store import Flush
 from tandem.conductor.monitor import tier0
 from tandem.conductor.monitor.actions import Action
 from tandem.conductor.monitor.events import RequestEvent, Task, View
+from tandem.conductor.monitor.policy import shipped_body
 from tandem.conductor.monitor.supervisor import Supervisor
 from tandem.draining import drain
 from tandem.engine.fake.warm import WarmFakeEngine
 from tandem.engine.text.splicing import openings
 from tests.conductor.monitor.calling import declare
-from tests.conductor.monitor.scripted import shipped_body
 from tests.conductor.monitor.test_argument_loop import attempt
 from tests.service.harness import Harness, fake, open_harness
 from tests.service.test_inside import follow, open_inside

@@ -13,7 +13,6 @@ __all__ = [
     "ACTS",
     "KINDS",
     "PERMITTED",
-    "UNCOUNTED",
     "Action",
     "ActionKind",
     "Inquiry",
@@ -44,8 +43,6 @@ PERMITTED: Final[Mapping[SafePoint, frozenset[ActionKind]]] = MappingProxyType(
 )
 ACTS: Final = frozenset(KINDS) - {"PASS", "NOTIFY"}
 """Those that change what the client or the model gets."""
-UNCOUNTED: Final = frozenset({"PASS", "NOTIFY", "GIVE_UP"})
-"""Those that use up no cap (MON-039)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any
 import tandem.conductor.monitor.rules  # noqa: F401  (registers them)
 from tandem.conductor.monitor.actions import Action
 from tandem.conductor.monitor.events import MonitorEvent, RequestEvent, Task, ToolCallEvent, View
-from tandem.conductor.monitor.policy import Policy, body_of, policy_of, shipped_text
+from tandem.conductor.monitor.policy import Policy, policy_of, shipped_body
 from tandem.conductor.monitor.state import NOTHING_SEEN, Monitored
 from tandem.conductor.monitor.tier0 import registered
 from tandem.conductor.tool_arguments import declared
@@ -37,7 +37,7 @@ USER: Mapping[str, Any] = {"role": "user", "content": "Do it"}
 @functools.cache
 def shipped() -> Policy:
     """The policy that ships."""
-    return policy_of(body_of(shipped_text()))
+    return policy_of(shipped_body())
 
 
 def shipped_task(id: str, **params: Any) -> Task:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import functools
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from tandem.conductor.monitor import tier0
 from tandem.conductor.monitor.actions import SafePoint
 from tandem.conductor.monitor.events import MonitorEvent, RequestEvent
 from tandem.conductor.monitor.monitor import Monitor
-from tandem.conductor.monitor.policy import Policy, body_of, policy_of, shipped_text
+from tandem.conductor.monitor.policy import Policy, policy_of, shipped_body
 from tandem.conductor.monitor.state import NOTHING_SEEN, Monitored
 from tandem.conductor.monitor.supervisor import Supervisor
 from tandem.conductor.monitor.tier0 import register
@@ -24,15 +23,9 @@ from tandem.engine.text.model import Conversation
 from tandem.engine.text.prompt import Prompt
 from tandem.engine.text.reading.held import Held
 
-__all__ = ["TEXT", "Scripted", "call", "policy_with", "prompt_of", "rows", "seen", "shipped_body"]
+__all__ = ["TEXT", "Scripted", "call", "policy_with", "prompt_of", "rows", "seen"]
 
 TEXT = FakeText()
-
-
-@functools.cache
-def shipped_body() -> dict[str, Any]:
-    """What stands in the policy file; to be read, never written."""
-    return body_of(shipped_text())
 
 
 def policy_with(*tasks: dict[str, Any], **changes: Any) -> Policy:

@@ -25,7 +25,7 @@ from tandem.conductor.monitor.events import (
     View,
 )
 from tandem.conductor.monitor.monitor import Monitor
-from tandem.conductor.monitor.policy import policy_of
+from tandem.conductor.monitor.policy import policy_of, shipped_body
 from tandem.conductor.monitor.supervisor import Supervisor
 from tandem.conductor.sessions import Sessions
 from tandem.conductor.sessions.view import SessionDelta, SessionFacts, SessionView
@@ -34,7 +34,6 @@ from tandem.engine.text.model import Conversation
 from tandem.engine.text.reading.deltas import CallArguments, Delta
 from tandem.engine.text.reading.rules import ReadingRules
 from tests.conductor.monitor.generating import generation_under
-from tests.conductor.monitor.scripted import shipped_body
 from tests.engine.decoding.driving import drive, finish_of, reasoning_of, text_of
 
 DAY = datetime.date(2026, 11, 30)

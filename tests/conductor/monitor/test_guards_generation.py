@@ -11,7 +11,7 @@ import pytest
 from tandem.conductor.documents.words import Mode
 from tandem.conductor.monitor.events import MonitorEvent, RequestEvent
 from tandem.conductor.monitor.monitor import Monitor
-from tandem.conductor.monitor.policy import body_of, policy_of, shipped_text
+from tandem.conductor.monitor.policy import policy_of, shipped_body
 from tandem.conductor.sessions.view import SessionView
 from tandem.engine.decoding.generation import ReasoningCap
 from tandem.engine.fake import FakeEngine
@@ -24,7 +24,7 @@ from tests.conductor.monitor.generating import generation_under
 from tests.engine.decoding.driving import drive, finish_of, reasoning_of, text_of
 
 TOOLS = [declare("write", "path", "content")]
-POLICY = policy_of(body_of(shipped_text()))
+POLICY = policy_of(shipped_body())
 DAY = datetime.date(2026, 11, 30)
 
 

@@ -20,12 +20,12 @@ from tandem.conductor.monitor.events import RequestEvent
 from tandem.conductor.monitor.modes import caps_of, lowest, task_mode, tasks_of
 from tandem.conductor.monitor.monitor import Monitor
 from tandem.conductor.monitor.patterns import pattern_problem
-from tandem.conductor.monitor.policy import NotYaml, Policy, PolicyError, body_of, policy_of, shipped_text
+from tandem.conductor.monitor.policy import NotYaml, Policy, PolicyError, body_of, policy_of, shipped_body
 from tandem.conductor.monitor.schema import schema_text
 from tandem.conductor.monitor.tier0 import OVERRIDABLE, Rule, register, registered
 from tandem.conductor.sessions.view import SessionView
 from tandem.config import SettingError, Settings
-from tests.conductor.monitor.scripted import TEXT, prompt_of, shipped_body
+from tests.conductor.monitor.scripted import TEXT, prompt_of
 
 FOLDER = Path(__file__).resolve().parents[3] / "tandem" / "conductor" / "monitor"
 RULES: Mapping[str, Rule] = {
@@ -282,7 +282,7 @@ def test_who_looks_at_block_borders() -> None:
 
 def test_a_policy_is_a_value() -> None:
     assert isinstance(SHIPPED, Policy)
-    assert policy_of(body_of(shipped_text()), RULES) == SHIPPED
+    assert policy_of(shipped_body(), RULES) == SHIPPED
 
 
 @pytest.mark.spec("MON-001")

@@ -12,7 +12,7 @@ import pytest
 
 from tandem.conductor.monitor.events import MonitorEvent, RequestEvent, TaskMode
 from tandem.conductor.monitor.monitor import Monitor
-from tandem.conductor.monitor.policy import Policy, body_of, policy_of, shipped_text
+from tandem.conductor.monitor.policy import Policy, policy_of, shipped_body
 from tandem.conductor.monitor.supervisor import Supervisor
 from tandem.conductor.sessions.view import SessionView
 from tandem.engine.decoding.generation import Generation, ReasoningCap
@@ -31,7 +31,7 @@ DAY = datetime.date(2026, 11, 30)
 LS = '<tool_call>\n{"name": "ls", "arguments": {"path": "/"}}\n</tool_call>'
 
 
-SHIPPED = policy_of(body_of(shipped_text()))
+SHIPPED = policy_of(shipped_body())
 
 
 def policy(**modes: TaskMode) -> Policy:

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from tandem.conductor.monitor.policy import Policy, policy_of
+from tandem.conductor.monitor.policy import Policy, policy_of, shipped_body
 from tandem.conductor.monitor.watch import Sighting, sighting
 from tests.conductor.monitor.calling import shipped
 from tests.conductor.monitor.playing import AGENT, START, Play, profile
-from tests.conductor.monitor.scripted import shipped_body
 
 TASK = {"role": "user", "content": "Make the page pass its checks."}
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tandem.actors.store import Flush
+from tandem.conductor.monitor.policy import shipped_body
 from tests.conductor.monitor.calling import declare
-from tests.conductor.monitor.scripted import shipped_body
 from tests.service.harness import Call, Harness, fake, open_harness
 from tests.service.test_plan import CHAT, profile, put
 

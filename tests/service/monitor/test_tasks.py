@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import trio.testing
 
-from tandem.conductor.monitor.policy import body_of, shipped_text
+from tandem.conductor.monitor.policy import shipped_body
 from tests.service.harness import Call, Harness
 from tests.service.monitor.fixtures import FIXTURES, Fixture
 from tests.service.monitor.stage import open_stage, row_of, rows, send
@@ -24,7 +24,7 @@ from tests.service.said import Said, said
 def test_no_task_is_forgotten() -> None:
     fire = {each.task for each in FIXTURES if each.rows} | set(OF_SESSIONS)
     rest = {each.task for each in FIXTURES if not each.rows} | set(OF_SESSIONS)
-    assert fire == rest == {task["id"] for task in body_of(shipped_text())["tasks"]}
+    assert fire == rest == {task["id"] for task in shipped_body()["tasks"]}
 
 
 async def asked(harness: Harness, each: Fixture, **more: Any) -> Call:
